@@ -195,8 +195,8 @@ def masked_keys(asked: Asked, *, row: RowWord = "chosen") -> Question:
     at, total = own.row_of(row), len(own.grid.columns)
     seen = len(own.keys_of(at))
     note = (
-        f"Row {at + 1} has consumed {seen} of the {total} tokens and may look at these; the other "
-        f"{total - seen} come later: their weight is exactly 0."
+        f"Row {at + 1} has consumed {seen} of the {total} tokens and may look at these; the weight "
+        f"of those that come later, {total - seen} of {total}, is exactly 0."
     )
     others = (float(seen), float(total), float(total - seen + 1))
     names = {"row": own.grid.rows[at]}

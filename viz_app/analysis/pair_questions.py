@@ -116,7 +116,7 @@ def heads_that_count(asked: Asked) -> Question:
     first = losses[0]
     note = (
         f"The largest fall is {first.loss:.1%} (95% interval {first.low:+.1%} to "
-        f"{first.high:+.1%}). Of {len(losses):,} heads, {sure:,} have an interval above 0."
+        f"{first.high:+.1%}). The interval lies above 0 for {sure:,} of {len(losses):,} heads."
     )
     count = len(losses)
     others = np.unique([0, 1, count // 2, count]).tolist()

@@ -54,7 +54,7 @@ def _most(pair: PatchedPair, shares: Mapping[str, float]) -> Question:
         Choice(
             (n,),
             label,
-            f"It restores {share:+.2f} of the way from {patching.odds_a:+.2f} to "
+            f"It restores {share:+z.2f} of the way from {patching.odds_a:+.2f} to "
             f"{patching.odds_b:+.2f}; most is {most:+.2f}.",
         )
         for n, (label, share) in enumerate(known.items())

@@ -178,6 +178,10 @@ def right(question: Question) -> list[str]:
     return [choice.label for choice in question.choices if question.is_right(choice.place)]
 
 
+def labels(question: Question) -> list[str]:
+    return [choice.label for choice in question.choices]
+
+
 def made(asked: Asked, name: str, **given: str) -> Question:
     return ask(name, read_parameters(name, NEEDED.get(name, {}) | given), asked)
 
@@ -233,6 +237,171 @@ def test_the_right_answer_by_hand(
     asked: Asked, name: str, given: dict[str, str], answer: list[str]
 ) -> None:
     assert right(made(asked, name, **given)) == answer
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "offered", "place", "reason"),
+    [
+        ("row_sum", {}, "0.80 1.00 3.00", 1, "0.80 + 0.10 + 0.10 over 3 keys make 1.00: softmax"),
+        ("even_weight", {}, "0.17 0.33 0.50 1.00", 1, "its weights sum to 1: 1 / 3 = 0.33 for"),
+        ("keys_for_share", {}, "1 2 3", 1, "0.80 + 0.10 ≈ 0.90, with 2 of 3 keys; with one less"),
+        ("keys_for_share", {"share": "0.75"}, "1 3", 0, "down: 0.80 ≈ 0.80, with 1 of 3 keys."),
+        ("largest_weight", {}, "0.33 0.50 0.80", 2, "even rows would have 0.33 on each of 3 keys"),
+        ("masked_keys", {}, "1 2 3", 0, "Row 2 has consumed 2 of the 3 tokens and may look at"),
+        ("query_width", {}, "2 3 14", 0, "W_Q is 14 × 2: it makes d_k = 2 numbers of 14. Each of"),
+        ("key_count", {}, "1 3 14", 1, "each of the 3 tokens of the source"),
+        ("score", {}, "1.50 2.12 3.00 4.24", 1, "√d_k = √2 = 1.41, and 3.00 / 1.41 = 2.12."),
+        # Products of 3, 3 and 4: 1 / (1 + 2 / e) is 0.576; with them divided by √2, 0.503.
+        ("unscaled", {}, "0.333 0.356 0.503 0.576", 3, "is 0.576 in place of 0.503."),
+        ("unscaled", {}, "0.333 0.356 0.503 0.576", 0, "p (1 − p): 0.244 in place of 0.250."),
+        ("zero_factor", {}, "0.000 0.333 0.503 1.000", 1, "All 3 scores are 0 then"),
+        ("first_probability", {}, "0.100 0.250 0.500 0.950", 1, "420 tokens were equally likely"),
+        ("first_loss", {}, "0.00 1.00 1.75 3.50", 3, "costs ln 420 = 6.04 nats; the log says 3.50"),
+        ("best_milestone", {}, "step:0 step:10 step:20 step:30", 1, "At step 10 the loss on valid"),
+        ("last_value", {}, "0.100 1.500 3.400", 0, "from 3.400 at first; that on validation pairs"),
+        ("last_value", {}, "0.100 1.500 3.400", 0, "ends at 1.500."),
+        ("tokens_changed", {}, "0 1 2 3", 2, "With cross.1.1 turned, 2 of 3 tokens of the same"),
+        ("heads_that_count", {}, "0 1 9 18", 1, "The interval lies above 0 for 1 of 18 heads."),
+        # e to 6.375 is 587, and to −6.375, 12.75 and 3.1875 the others.
+        (
+            "word_ratio",
+            {},
+            "0.0017 24.2 587 3.45e+05",
+            2,
+            "logits is +6.38, and e to that power is",
+        ),
+        ("account_sum", {}, "+0.00 +2.75 +4.00 +6.38", 3, "13 parts sum to +6.38"),
+        (
+            "account_sum",
+            {},
+            "+0.00 +2.75 +4.00 +6.38",
+            0,
+            "alone is +4.00, and all heads of cross-",
+        ),
+    ],
+)
+def test_the_numbers_that_are_offered_and_said_by_hand(
+    asked: Asked, name: str, given: dict[str, str], offered: str, place: int, reason: str
+) -> None:
+    question = made(asked, name, **given)
+    without_unit = [
+        label.removesuffix(" times").removesuffix(" nats") for label in labels(question)
+    ]
+    assert without_unit == [label.replace(":", " ") for label in offered.split()]
+    assert reason in question.reason((place,))
+
+
+def test_the_keys_for_a_share_are_added_up_to_the_fifth(
+    asked: Asked, make_tokens: Callable[..., Tokens]
+) -> None:
+    """The weights sum to 0.3, 0.5, 0.65, 0.75, 0.85, 0.95 and 1 from the heaviest down."""
+    row = [0.05, 0.1, 0.1, 0.1, 0.15, 0.2, 0.3]
+    source = make_tokens(*([f" {letter}"] for letter in "tuvwxyz"))
+    trace = dataclasses.replace(
+        asked.trace, source=source, attention={"cross": np.array([[[row] * 3]], np.float32)}
+    )
+    long = dataclasses.replace(asked, trace=trace)
+    added = "0.30 + 0.20 + 0.15 + 0.10 + 0.10"
+    question = made(long, "keys_for_share", share="0.9")
+    assert (right(question), labels(question)) == (["6"], ["1", "6", "7"])
+    assert f"{added} + … ≈ 0.95, with 6 of 7 keys; with one less it is 0.85." in question.reason(
+        (0,)
+    )
+    question = made(long, "keys_for_share", share="0.8")
+    assert (right(question), labels(question)) == (["5"], ["1", "5", "7"])
+    assert f"{added} ≈ 0.85, with 5 of 7 keys; with one less it is 0.75." in question.reason((0,))
+
+
+def test_of_two_keys_an_even_row_has_a_half(asked: Asked) -> None:
+    causal = dataclasses.replace(asked, head=Head("decoder_self", 0, 0))
+    assert labels(made(causal, "even_weight")) == ["0.20", "0.25", "0.50", "1.00"]
+
+
+def test_a_head_is_named_from_1_in_what_is_said_of_it(asked: Asked) -> None:
+    question = made(asked, "head_extreme", of="end")
+    assert question.reason((0, 0)).startswith("Layer 1, head 1: its mean weight on the last key is")
+    assert question.reason((1, 0)).startswith("Layer 2, head 1: ")
+    assert question.reason((1, 1)).endswith("the largest here, of layer 1, head 2, is 0.33.")
+
+
+def test_why_rows_sum_to_one_is_said_of_what_is_shown(asked: Asked) -> None:
+    by_norms = dataclasses.replace(asked, cells="value norm")
+    for shown in (by_norms, dataclasses.replace(asked, show="mean")):
+        assert "the maps that it is made of have such rows" in made(shown, "row_sum").reason((0,))
+
+
+def test_the_fewest_tokens_with_a_share_may_be_more_than_are_known(asked: Asked) -> None:
+    known = np.log(np.array([[0.5, 0.3, 0.15]] * 3))
+    predictions = dataclasses.replace(asked.trace.predictions, top_log_probability=known)
+    three = dataclasses.replace(
+        asked, trace=dataclasses.replace(asked.trace, predictions=predictions)
+    )
+    question = made(three, "nucleus_size", share="0.9")
+    assert (right(question), labels(question)) == (["3"], ["1", "2", "3", "more than 3"])
+    assert "0.50 + 0.30 + 0.15 + … : 3 tokens have 0.950." in question.reason((0,))
+    question = made(three, "nucleus_size", share="0.99")
+    assert (right(question), labels(question)) == (["more than 3"], ["1", "2", "more than 3"])
+    assert "the 3 likeliest have 0.950 only." in question.reason((0,))
+
+
+def test_the_head_that_spoke_most_did_so_over_all_that_it_read(asked: Asked) -> None:
+    """Another one brought most in one cell."""
+    account = compared().account
+    heads = {"decoder_self": np.zeros((2, 2, 2)), "cross": np.zeros((2, 2, 3))}
+    heads["cross"][0, 1], heads["cross"][1, 0, 0] = 1, 2.5
+    parts = dataclasses.replace(account.parts, heads=heads)
+    steady = dataclasses.replace(account, parts=parts)
+    question = made(
+        dataclasses.replace(asked, account=lambda: Compared(steady, "b", "c")), "key_of_head"
+    )
+    assert question.names["head"] == "Cross 1.2"
+
+
+def test_milestones_between_the_first_and_the_last_are_offered_at_a_third(asked: Asked) -> None:
+    first = made_up_pairs()
+    scores = first.checkpoints[0]
+    seven = {10 * n: dataclasses.replace(scores, step=10 * n) for n in range(7)}
+    measured = dataclasses.replace(first, checkpoints=seven)
+    question = made(dataclasses.replace(asked, pairs=lambda: measured), "above_chance")
+    assert labels(question) == ["step 0", "step 20", "step 60", "at none of them"]
+
+
+def test_near_and_far_positions_are_offered(
+    asked: Asked, make_tokens: Callable[..., Tokens]
+) -> None:
+    """The fourth of seven is most like the last; its neighbours, and the farthest, are wrong."""
+    positions = np.eye(7, dtype=np.float32)
+    positions[3] = [0.1, 0.2, 0.3, 1, 0.2, 0.1, 0.6]
+    embedding = dataclasses.replace(asked.trace.source_embedding, positions=positions)
+    trace = dataclasses.replace(
+        asked.trace,
+        source=make_tokens(*([f" {letter}"] for letter in "tuvwxyz")),
+        source_embedding=embedding,
+        attention={"encoder_self": np.full((1, 1, 7, 7), 1 / 7, np.float32)},
+    )
+    seven = dataclasses.replace(asked, trace=trace, head=Head("encoder_self", 0, 0))
+    question = made(seven, "nearest_position")
+    assert (right(question), question.names) == (["7: z"], {"token": "4: w"})
+    assert labels(question) == ["1: t", "3: v", "5: x", "7: z"]
+    length = math.sqrt(0.01 + 0.04 + 0.09 + 1 + 0.04 + 0.01 + 0.36)
+    said = "places 4 and 3 have a cosine of {:.2f}; the largest with any other place is {:.2f}."
+    assert said.format(0.3 / length, 0.6 / length) in question.reason((2,))
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_a_row_in_which_another_key_leads_comes_first(asked: Asked, way: int) -> None:
+    """Norms of 4, 1 and 1: only in the last row the lead moves, from the second key to the first.
+
+    The first row, which keeps its lead, changes by more. So it is the other way round.
+    """
+    weights = np.array([[0.34, 0.33, 0.33], [0.1, 0.3, 0.6], [0.3, 0.4, 0.3]], np.float32)
+    norms = np.array([4, 1, 1], np.float32)
+    trace = dataclasses.replace(
+        asked.trace,
+        attention={"cross": weights[None, None, :, ::way]},
+        value_norms={"cross": norms[None, None, ::way]},
+    )
+    assert most_changed_row(trace, Head("cross", 0, 0)) == 2
 
 
 def test_a_row_is_named_by_its_number_from_1_and_the_token_that_it_consumed(asked: Asked) -> None:
@@ -328,7 +497,7 @@ def test_questions_on_an_account_follow_what_is_marked_and_name_the_words(asked:
     )
     assert made(asked, "key_of_head").names["head"] == "Decoder self 2.2"
     heads = made(asked, "largest_part", of="head")
-    assert [choice.label for choice in heads.choices] == [
+    assert labels(heads) == [
         *("Cross 1.1", "Cross 1.2", "Decoder self 2.2", "Cross 2.1"),
     ]
     account = compared().account
@@ -375,7 +544,7 @@ def test_what_tells_keys_apart_by_hand(asked: Asked) -> None:
 def test_what_a_head_raises_most_is_right(asked: Asked) -> None:
     question = made(dataclasses.replace(asked, written=written), "written_token")
     assert right(question) == ["t3"]
-    assert [choice.label for choice in question.choices] == ["t0", "t1", "t2", "t3"]
+    assert labels(question) == ["t0", "t1", "t2", "t3"]
     assert "+1.0 standard deviations" in question.reason((1,))
     assert question.names["token"] == "y"
     with pytest.raises(ValueError, match="open the page Heads"):
@@ -420,8 +589,8 @@ def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Tr
             assert question.right <= {choice.place for choice in question.choices}, name
             assert question.right, name
             assert set(question.names) >= of.names, name
-            labels = [choice.label for choice in question.choices]
-            assert len(set(labels)) == len(labels) or of.way, name
+            offered = labels(question)
+            assert len(set(offered)) == len(offered) or of.way, name
             for choice in question.choices:
                 assert any(letter.isdigit() for letter in question.reason(choice.place)), name
 
