@@ -198,6 +198,7 @@ def test_progress_and_remaining_time(
         (1_000.0, 99.4 * 60, "1,000 tokens/s, about 99 min left"),
         (1_000.0, 99.6 * 60, "1,000 tokens/s, about 2 h left"),
         (1_000.0, 200 * 60, "1,000 tokens/s, about 3 h left"),
+        (1_000.0, 6_000 * 60, "1,000 tokens/s, about 100 h left"),
     ],
 )
 def test_speed_has_two_digits_and_time_is_in_minutes_or_hours(

@@ -41,6 +41,7 @@ def test_sample_dimensions() -> None:
     assert sample_dimensions(14) == [0, 1, 2, 6]
     assert sample_dimensions(2) == [0, 1]
     assert sample_dimensions(64, "halves") == [0, 4, 8, 16, 32]
+    assert sample_dimensions(14, "halves") == [0, 1, 3, 7]
 
 
 def test_encodings_by_hand() -> None:
