@@ -360,11 +360,13 @@ def heads_that_count(asked: Asked, given: Given) -> Truth:
     """By the interval of Newcombe (1998), method 10, of every head's paired difference."""
     measured, scores = _pairs(asked)
     whole = (scores.right > scores.wrong).astype(float)
-    sure = 0
-    for without in measured.without_heads.values():
-        for outcomes in without.reshape(-1, len(whole)).astype(float):
-            sure += _fall_is_sure(whole, outcomes)
-    return Truth(number=str(sure), always=(f"{sure} have an interval above 0",))
+    falls = [
+        _fall_is_sure(whole, outcomes)
+        for without in measured.without_heads.values()
+        for outcomes in without.reshape(-1, len(whole)).astype(float)
+    ]
+    sure = sum(falls)
+    return Truth(number=str(sure), always=(f"above 0 for {sure} of {len(falls)} heads",))
 
 
 def _fall_is_sure(first: np.ndarray, second: np.ndarray) -> bool:
@@ -474,17 +476,17 @@ def _restored(asked: Asked, odds: np.ndarray) -> dict[Place, float]:
 def restoring_token(asked: Asked, given: Given) -> Truth:
     row = -1 if given.get("layer") == "last" else 0
     stream = asked.patched_pair().patching.stream_encoder[row]
-    return largest(_restored(asked, stream), "+.2f", 0.005)
+    return largest(_restored(asked, stream), "+z.2f", 0.005)
 
 
 def restoring_sublayer(asked: Asked, given: Given) -> Truth:
     return largest(
-        _restored(asked, asked.patched_pair().patching.sublayers["decoder"]), "+.2f", 0.005
+        _restored(asked, asked.patched_pair().patching.sublayers["decoder"]), "+z.2f", 0.005
     )
 
 
 def restoring_head(asked: Asked, given: Given) -> Truth:
-    return largest(_restored(asked, asked.patched_pair().patching.heads["cross"]), "+.2f", 0.005)
+    return largest(_restored(asked, asked.patched_pair().patching.heads["cross"]), "+z.2f", 0.005)
 
 
 # Heads
