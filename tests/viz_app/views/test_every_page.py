@@ -86,15 +86,25 @@ def test_every_page_is_drawn_from_a_read_only_folder(
 
 
 @pytest.mark.parametrize(
-    ("page", "awaited"),
-    [("translate", {"mosaic", "large"}), ("why", {"account_parts", "head_map"})],
+    ("page", "kind", "awaited"),
+    [
+        ("translate", "cross", {"mosaic", "large"}),
+        *(
+            ("why", kind, {"account_parts", "head_map", f"account_{shown}"})
+            for kind, shown in [
+                ("encoder_self", "cross"),
+                ("decoder_self", "decoder_self"),
+                ("cross", "cross"),
+            ]
+        ),
+    ],
 )
 def test_pictures_that_a_person_waits_for_are_sent_before_the_rest(
-    start_page: Start, monkeypatch: pytest.MonkeyPatch, page: str, awaited: set[str]
+    start_page: Start, monkeypatch: pytest.MonkeyPatch, page: str, kind: str, awaited: set[str]
 ) -> None:
     """A page that ends where the browser is given time to draw has these, and no others."""
     patch_views(monkeypatch, page, let_browser_draw=st.stop)
-    assert start_page(page, q=CATS).charts.keys() == awaited
+    assert start_page(page, q=CATS, kind=kind).charts.keys() == awaited
 
 
 def test_maps_of_all_layers_are_those_of_the_model(

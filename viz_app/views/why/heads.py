@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from headwise.model.interface import Head, Kind, head_name
 from headwise.viz_app.analysis.account import limit_of
@@ -36,10 +37,7 @@ _MAP_WIDTH = 560
 
 @account_panel(HEAD)
 def show_head(selection: Selection, trace: Trace, account: Account) -> None:
-    """Draw the map of the chosen head, with the row of this step and the marked token framed.
-
-    After a click it is the last of what a person waits for.
-    """
+    """Draw the map of the chosen head, with the row of this step and the marked token framed."""
     head, (source, target) = chosen_head(selection.run.description, view()), marked_tokens(account)
     grid = make_grid(trace, head.kind)
     column = target if head.kind == "decoder_self" else source
@@ -66,7 +64,6 @@ def show_head(selection: Selection, trace: Trace, account: Account) -> None:
         compare=False,
         below="steps",
     )
-    let_browser_draw()
 
 
 def marked_tokens(account: Account) -> tuple[int | None, int | None]:
@@ -77,13 +74,21 @@ def marked_tokens(account: Account) -> tuple[int | None, int | None]:
 
 @account_panel(MAPS)
 def show_maps(selection: Selection, trace: Trace, account: Account) -> None:
-    """Draw what each head brought from each token that it read."""
+    """Draw what each head brought from each token that it read.
+
+    The map that has the chosen head is the last of what a person waits for after a click.
+    """
     show_heading("Heads, by the token that they read")
     wide, narrow = st.columns([3, 2], gap="medium")
-    with wide:
-        _show_map(selection, trace, account, "cross")
-    with narrow:
-        _show_map(selection, trace, account, "decoder_self")
+    places: dict[Kind, DeltaGenerator] = {"cross": wide, "decoder_self": narrow}
+    chosen = chosen_head(selection.run.description, view()).kind
+    first: Kind = "decoder_self" if chosen == "decoder_self" else "cross"
+    with places.pop(first):
+        _show_map(selection, trace, account, first)
+    let_browser_draw()
+    for kind, place in places.items():
+        with place:
+            _show_map(selection, trace, account, kind)
     st.caption(
         "A cell is weight × value × output projection, read in the direction of the one word less "
         f"the other; rows are layer.head. Bars and maps of this account end at "
