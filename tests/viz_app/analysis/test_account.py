@@ -154,6 +154,7 @@ def test_lines_are_of_the_parts_that_are_largest_anywhere() -> None:
         (-0.49, -1.0, True),
         (-1.0, -0.75, False),
         (1.0, 0.0, True),
+        (4.0, 3.0, False),
         (0.09, -0.09, False),  # both below the smallest
         (0.1, -0.01, True),
     ],

@@ -169,6 +169,7 @@ def row(step: int, tokens: float, speed: float) -> dict[str, Any]:
             240,
             "step 25 of 100, 12 tokens/s, about 4 min left",
         ),
+        ([row(2, 5, 0.5)], 6, 20, "step 2 of 6, 0 tokens/s, less than a minute left"),
         ([row(1, 40, 0.0), row(2, 80, 16.0)], 3, 2.5, "step 2 of 3, 16 tokens/s, less than a "),
         ([row(5, 10, 0.5)], 5, 0, "step 5 of 5, 0 tokens/s, less than a minute left"),
         ([row(5, 10, 0.5)], 3, 0, "step 5 of 3, 0 tokens/s, less than a minute left"),
@@ -192,6 +193,7 @@ def test_progress_and_remaining_time(
 @pytest.mark.parametrize(
     ("speed", "left", "written"),
     [
+        (4.7, 29.0, "5 tokens/s, less than a minute left"),
         (5_143.0, 58.3 * 60, "5,100 tokens/s, about 58 min left"),
         (300_000.0, 31.0, "300,000 tokens/s, about 1 min left"),
         (3_000_000.0, 29.0, "3,000,000 tokens/s, less than a minute left"),

@@ -41,6 +41,7 @@ def test_invisible_characters_are_replaced() -> None:
     [
         ("el gato ve un perro", "el gato ve un perro"),
         ("el gato ve al perro", "… al perro"),
+        ("el perro ve un gato", "… perro ve un gato"),
         ("un gato ve un perro", "un gato ve un perro"),
         ("el gato ve un", "… un"),
         ("el gato ve un perro negro", "… negro"),

@@ -69,6 +69,11 @@ def test_values_of_a_checkpoint(name: str, value: float, words: str) -> None:
     assert describe_stage(name, value) == words
 
 
+def test_the_error_of_a_value_has_as_many_digits_as_its_kind() -> None:
+    for name, error in (("chrf", "0.2"), ("reordering", "0.246")):
+        assert describe_stage(name, 0.5, 0.2456).endswith(f" (± {error})")
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "value", "expected"),
     [

@@ -143,6 +143,23 @@ def test_formulas_follow_scale_positions_and_norm() -> None:
     path = "encoder.layers.0.feed_forward_residual.norm"
     assert describe_module(path, PRE).formula == "γ (x − mean) / √(variance + ε) + β"
     assert describe_module(path, RELATIVE).formula == "γ x / √(mean of x² + ε)"
+    normed = replace(PRE, head_norms=True)
+    projections = {
+        name: describe_module(f"encoder.layers.0.self_attention.{name}_projection", normed).formula
+        for name in ("query", "key", "value")
+    }
+    assert projections == {
+        "query": "Q = LayerNorm(x W_Q) of each head",
+        "key": "K = LayerNorm(x W_K) of each head",
+        "value": "V = x W_V",
+    }
+    path = "decoder.layers.0.feed_forward"
+    for gated, formula in (
+        (True, "(Swish(x W₁ + b₁) ⊙ x V) W₂ + b₂"),
+        (False, "Swish(x W₁ + b₁) W₂ + b₂"),
+    ):
+        swish = replace(PRE, activation="silu", gated=gated)
+        assert describe_module(path, swish).formula == formula
 
 
 # The tree

@@ -9,6 +9,7 @@ from headwise.model.layers import sinusoidal_positions
 from headwise.viz_app.analysis.positions import (
     bias_by_distance,
     divisor,
+    encoding_formula,
     encodings,
     is_cosine,
     largest_deviation,
@@ -40,7 +41,7 @@ def test_sample_dimensions() -> None:
     assert sample_dimensions(192) == [0, 1, 24, 48, 96]
     assert sample_dimensions(14) == [0, 1, 2, 6]
     assert sample_dimensions(2) == [0, 1]
-    assert sample_dimensions(64, "halves") == [0, 4, 8, 16, 32]
+    assert sample_dimensions(128, "halves") == [0, 8, 16, 32, 64]
     assert sample_dimensions(14, "halves") == [0, 1, 3, 7]
 
 
@@ -53,6 +54,13 @@ def test_encodings_by_hand() -> None:
     assert_near(encodings([0, 1, 2.5], 4), expected)
     halves = encodings([0, 1, 2.5], 4, "halves")
     assert_near(halves, np.array(expected)[:, [0, 2, 1, 3]])
+
+
+def test_the_formula_names_the_dimensions_of_each_order() -> None:
+    for order, sine, cosine in (("interleaved", "2i", "2i+1"), ("halves", "i", "D/2+i")):
+        first, second = encoding_formula(order).split(r"\\")
+        assert rf"PE_{{(pos,\,{sine})}} &= \sin" in first
+        assert rf"PE_{{(pos,\,{cosine})}} &= \cos" in second
 
 
 def test_the_order_of_recorded_encodings_is_found() -> None:

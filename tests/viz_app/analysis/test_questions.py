@@ -246,6 +246,15 @@ def test_the_right_answer_by_hand(
         ("even_weight", {}, "0.17 0.33 0.50 1.00", 1, "its weights sum to 1: 1 / 3 = 0.33 for"),
         ("keys_for_share", {}, "1 2 3", 1, "0.80 + 0.10 ≈ 0.90, with 2 of 3 keys; with one less"),
         ("keys_for_share", {"share": "0.75"}, "1 3", 0, "down: 0.80 ≈ 0.80, with 1 of 3 keys."),
+        ("hidden_token", {}, "a b </s>", 1, "Row 2 from the top has to predict “b”, which the"),
+        (
+            "hidden_token",
+            {},
+            "a b </s>",
+            2,
+            "“</s>” is predicted by row 3 from the top, after “b”.",
+        ),
+        ("predicted_token", {}, "a b </s>", 2, "is predicted by row 3, after it has consumed “b”."),
         ("largest_weight", {}, "0.33 0.50 0.80", 2, "even rows would have 0.33 on each of 3 keys"),
         ("masked_keys", {}, "1 2 3", 0, "Row 2 has consumed 2 of the 3 tokens and may look at"),
         ("query_width", {}, "2 3 14", 0, "W_Q is 14 × 2: it makes d_k = 2 numbers of 14. Each of"),
@@ -256,6 +265,7 @@ def test_the_right_answer_by_hand(
         ("unscaled", {}, "0.333 0.356 0.503 0.576", 0, "p (1 − p): 0.244 in place of 0.250."),
         ("zero_factor", {}, "0.000 0.333 0.503 1.000", 1, "All 3 scores are 0 then"),
         ("first_probability", {}, "0.100 0.250 0.500 0.950", 1, "420 tokens were equally likely"),
+        ("first_probability", {}, "0.100 0.250 0.500 0.950", 1, "likely, it would be 0.002."),
         ("first_loss", {}, "0.00 1.00 1.75 3.50", 3, "costs ln 420 = 6.04 nats; the log says 3.50"),
         ("best_milestone", {}, "step:0 step:10 step:20 step:30", 1, "At step 10 the loss on valid"),
         ("last_value", {}, "0.100 1.500 3.400", 0, "from 3.400 at first; that on validation pairs"),
@@ -315,6 +325,61 @@ def test_the_keys_for_a_share_are_added_up_to_the_fifth(
 def test_of_two_keys_an_even_row_has_a_half(asked: Asked) -> None:
     causal = dataclasses.replace(asked, head=Head("decoder_self", 0, 0))
     assert labels(made(causal, "even_weight")) == ["0.20", "0.25", "0.50", "1.00"]
+
+
+def test_of_a_causal_map_the_largest_weight_is_in_a_row_with_several_keys(asked: Asked) -> None:
+    causal = dataclasses.replace(asked, head=Head("decoder_self", 0, 0))
+    assert right(made(causal, "largest_weight")) == ["0.90"]
+
+
+def test_beside_a_largest_weight_near_a_half_there_is_a_larger_one(asked: Asked) -> None:
+    flat = np.array([[[[0.4, 0.3, 0.3]] * 3]], np.float32)
+    trace = dataclasses.replace(asked.trace, attention={"cross": flat})
+    question = made(dataclasses.replace(asked, trace=trace), "largest_weight")
+    assert labels(question) == ["0.40", "0.90", "1.00"]
+
+
+def test_of_the_second_likeliest_token_the_likeliest_is_not_offered(asked: Asked) -> None:
+    known = np.log(np.array([[0.4, 0.3, 0.15, 0.1, 0.05]] * 3))
+    trace = dataclasses.replace(
+        asked.trace,
+        predictions=dataclasses.replace(asked.trace.predictions, top_log_probability=known),
+        top_tokens=((" p", " q", " s", " r", " t"),) * 3,
+    )
+    question = made(dataclasses.replace(asked, trace=trace), "runner_up")
+    assert (right(question), labels(question)) == (["q"], ["q", "r", "s"])
+
+
+def test_the_lens_is_named_by_what_the_last_layer_reads(asked: Asked) -> None:
+    ids = np.array([[[1]], [[2]], [[2]]])
+    trace = dataclasses.replace(
+        asked.trace,
+        predictions=dataclasses.replace(asked.trace.predictions, lens_ids=ids.repeat(3, axis=1)),
+        lens_tokens=(((" p",),) * 3, ((" q",),) * 3, ((" q",),) * 3),
+    )
+    question = made(dataclasses.replace(asked, trace=trace), "lens_layer")
+    assert right(question) == ["layer 1"]
+    said = "the embedding: p; layer 1: q; layer 2: q. “q” comes first after layer 1, and stays."
+    assert said in question.reason((0,))
+
+
+def test_keys_with_one_score_cannot_be_told_apart(asked: Asked) -> None:
+    alike = scored(Head("cross", 0, 0), 1)
+    same = dataclasses.replace(
+        alike, key_parts={name: np.zeros_like(key) for name, key in alike.key_parts.items()}
+    )
+    with pytest.raises(ValueError, match="same score for every key"):
+        made(dataclasses.replace(asked, score_parts=lambda head, row: same), "score_term")
+
+
+def test_a_model_without_positions_has_none_in_its_account(asked: Asked) -> None:
+    given = compared()
+    parts = dataclasses.replace(given.account.parts, position=None)
+    account = dataclasses.replace(given.account, parts=parts)
+    without = dataclasses.replace(asked, account=lambda: Compared(account, "b", "c"))
+    assert "the token and its position brought +0.50, for" in made(without, "largest_group").reason(
+        (0,)
+    )
 
 
 def test_a_head_is_named_from_1_in_what_is_said_of_it(asked: Asked) -> None:
