@@ -20,21 +20,9 @@ STRETCHES, TOKENS = ("x → z", "y"), ("<s>", "a")
             "“x → z” (1) as the embedding of the encoder leaves it",
             "encoder 0: x → z",
         ),
-        (
-            "stream.encoder.1.2",
-            "“y” (2) as layer 1 of the encoder leaves it",
-            "encoder 1: y",
-        ),
-        (
-            "stream.decoder.2.1",
-            "“<s>” (1) as layer 2 of the decoder leaves it",
-            "decoder 2: <s>",
-        ),
-        (
-            "sublayer.decoder.3.cross",
-            "Cross of layer 3 of the decoder",
-            "decoder 3: cross",
-        ),
+        ("stream.encoder.1.2", "“y” (2) as layer 1 of the encoder leaves it", "encoder 1: y"),
+        ("stream.decoder.2.1", "“<s>” (1) as layer 2 of the decoder leaves it", "decoder 2: <s>"),
+        ("sublayer.decoder.3.cross", "Cross of layer 3 of the decoder", "decoder 3: cross"),
         (
             "sublayer.encoder.1.encoder_self",
             "Encoder self of layer 1 of the encoder",
