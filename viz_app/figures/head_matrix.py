@@ -33,7 +33,7 @@ _ROW = 17
 """Pixels of a row."""
 _LARGEST_CELL, _LETTER = 62, 6.6
 """Pixels of the widest column, and of a letter of a step."""
-_LEFT, _RIGHT = 40, COLOUR_BAR + 28
+_LEFT, _RIGHT = 40, COLOUR_BAR + 8
 """Pixels left of the columns, for the labels of rows, and right of them. A colour bar that needs
 more would make columns narrower than those of the other figures: long numbers must fit."""
 

@@ -318,7 +318,7 @@ def _vectors(
     }
     layout = {
         "height": round(46 + row * len(labels)),
-        "margin": {"l": label_width(labels), "r": COLOUR_BAR + 12, "t": 6, "b": 40},
+        "margin": {"l": label_width(labels), "r": COLOUR_BAR, "t": 6, "b": 40},
         "xaxis": {
             "title": {"text": "dimension", "standoff": 4},
             # Where only the options of a chart change, Plotly does not find it again by itself.

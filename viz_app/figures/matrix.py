@@ -76,7 +76,7 @@ def labels_width(labels: Sequence[str], pixels: float) -> int:
     return _LABEL_PIXELS * math.ceil(len(labels) / math.ceil(_LABEL_PIXELS / pixels))
 
 
-COLOUR_BAR = 60
+COLOUR_BAR = 80
 """Pixels of a colour bar with its labels and its name."""
 PRINTED = "printed"
 """``meta`` of traces that only a saved picture shows."""

@@ -229,7 +229,7 @@ def test_each_axis_drops_labels_that_would_touch(
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "pixels"), [(5, 3, 30), (30, 97, 17), (499, 97, 6.7), (499, 499, 4)]
+    ("rows", "columns", "pixels"), [(5, 3, 30), (30, 97, 17), (499, 97, 6.5), (499, 499, 4)]
 )
 def test_row_heights_shrink_to_4_pixels_at_the_least(
     rows: int, columns: int, pixels: float

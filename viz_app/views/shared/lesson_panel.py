@@ -86,10 +86,9 @@ def show_lesson(selection: Selection) -> None:
 
     Its places in the sentence are found here, before the page is drawn.
     """
-    lessons = served_lessons().lessons
-    if checked("lesson", "Lesson", usable=lessons.__contains__) is None:
+    if checked("lesson", "Lesson", usable=lambda name: name in served_lessons().lessons) is None:
         return
-    lesson = lessons[view().lesson or ""]
+    lesson = served_lessons().lessons[view().lesson or ""]
     pages = range(1, len(lesson.steps) + 1 + has_end(lesson))
     number = checked("lesson_step", "Page of the lesson", default=1, usable=pages.__contains__)
     fill_in(lesson_step=number)

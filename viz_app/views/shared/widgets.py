@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import streamlit as st
 
 from headwise.viz_app.components.printing import printed_width
+from headwise.viz_app.figures.early import early_map
 from headwise.viz_app.views.shared.view import change_view, control, view
 
 Option = TypeVar("Option")
@@ -188,6 +189,12 @@ def show_figure(
             selection_mode="points",
             alt=alt,
         )
+        if "drawn" not in st.session_state:
+            # Behind the chart, which so stays the first of its place when this is there no more.
+            most = f"{own or widest}px" if own or made_for else "100%"
+            height = f"<style>.st-key-{key}-box {{ --coming: {figure.layout.height}px; }}</style>"
+            early = early_map(figure)
+            st.html(height + f'<div style="max-width:{most}">{early}</div>' * bool(early))
 
 
 def clicked_value(key: str) -> str | None:

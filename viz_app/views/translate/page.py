@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from headwise.model.interface import KINDS, Kind
 from headwise.model.turned import Turned
@@ -59,7 +60,9 @@ def page(selection: Selection) -> None:
         size = choose_decoding()
         second_step = _choose_second_step(selection)
     grid_options = chosen_grid_options()
-    own, target = _show_translation(selection, size)
+    tokens = st.container()
+    choices = st.container(horizontal=True, gap="small", vertical_alignment="center")
+    own, target = _show_translation(selection, size, tokens, choices)
     first, second, shared = own, None, ""
     if second_step is not None:
         shared, common = _shared_target(selection, target, second_step)
@@ -69,6 +72,8 @@ def page(selection: Selection) -> None:
         )
     grids = {kind: make_grid(first, kind, grid_options) for kind in KINDS}
     show_heads(selection, first, second, grids, shared=shared)
+    with choices:
+        _offer_lesson()  # for which all lessons are read, once
     let_browser_draw()
     _show_below(selection, own, first, target, grids)
     show_download_menu(selection, own, grid_options)
@@ -103,13 +108,14 @@ def _shared_target(
     return f"the translation at checkpoint {newest:,}", ids
 
 
-def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
+def _show_translation(
+    selection: Selection, size: int, tokens: DeltaGenerator, choices: DeltaGenerator
+) -> tuple[Trace, Target]:
     """Draw the tokens of both sides and the translation, and offer other targets beside it."""
-    run, tokens = selection.run, st.container()
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+    run = selection.run
+    with choices:
         text = st.container()
         target = choose_target(selection, size)
-        _offer_lesson()
     trace = trace_of(run, selection.step, selection.text, target.ids)
     with tokens:
         show_tokens(selection, trace)

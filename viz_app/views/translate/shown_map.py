@@ -121,7 +121,8 @@ def choose_cells() -> CellValue:
         "Cells",
         get_args(CellValue),
         key="cells",
-        format_func=lambda cells: {"value norm": "× value norm"}.get(cells, cells),
+        # (Of “×” Streamlit would think that it may be an emoji, and import all of them: 0.1 s.)
+        format_func=lambda cells: {"value norm": "by value norm"}.get(cells, cells),
         on_change=redraw_heads,
         show_label=False,
     )
