@@ -54,6 +54,17 @@ def chromium(*more: str) -> Iterator[Callable[[], Browser]]:
             raise RuntimeError(f"Chromium: {error.message}") from error
 
 
+@contextmanager
+def new_window(browser: Browser, *, seconds: float = 2.0) -> Iterator[Page]:
+    """A window of a browser that knows nothing, once Chromium has loaded its own surface for it."""
+    context = browser.new_context(viewport=SCREEN)
+    page = context.new_page()
+    page.set_default_timeout(1_000 * PATIENCE)
+    page.wait_for_timeout(1_000 * seconds)
+    yield page
+    context.close()
+
+
 def watch(page: Page, condition: str, given: object, *, since_opened: bool = False) -> None:
     """Begin to look, frame by frame, for what the next key or click leads to.
 

@@ -17,7 +17,15 @@ import numpy as np
 from playwright.sync_api import Browser, Page
 
 from benchmarks.asked import BARE, SENTENCE
-from benchmarks.chromium import PATIENCE, SCREEN, chromium, drawn_after, watch, watch_next
+from benchmarks.chromium import (
+    PATIENCE,
+    SCREEN,
+    chromium,
+    drawn_after,
+    new_window,
+    watch,
+    watch_next,
+)
 from benchmarks.load_server import serving, started
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.traffic import Traffic
@@ -27,13 +35,13 @@ PAGES: Mapping[str, str] = {
     "translate": ".st-key-large .heatmaplayer image",
     "inside": ".st-key-stages .heatmaplayer image",
     "why": ".st-key-account_parts .js-plotly-plot .main-svg",
-    "architecture": ".st-key-tree .stHtml",
+    "architecture": ".st-key-stacks img",
     "embeddings": ".stMain .js-plotly-plot .heatmaplayer image",
     "training": ".st-key-curves .main-svg",
     "heads": ".st-key-head_table .stBidiComponent",
     "learn": "[class*=st-key-start-] button",
 }
-"""Page → what is there once it is drawn."""
+"""Page → its first picture, or the last of what a screen shows of it at first."""
 CLICKS: Mapping[str, str] = {
     "a head": ".st-key-head [aria-checked=false]",
     "a layer": ".st-key-layer [aria-checked=false]",
@@ -104,18 +112,15 @@ def _note(found: dict[str, Times], name: str, figures: Mapping[str, float]) -> N
 
 def _open(browser: Browser, address: str, selector: str) -> dict[str, float]:
     """Open an address in a browser's new profile, and wait until nothing more comes."""
-    context = browser.new_context(viewport=SCREEN)
-    page = context.new_page()
-    page.set_default_timeout(1_000 * PATIENCE)
-    page.add_init_script(OBSERVE)
-    watch_next(page, f"() => document.querySelector({selector!r})")
-    traffic = Traffic(page)
-    page.goto(address)
-    drawn = drawn_after(page)
-    traffic.settle(patience=PATIENCE)
-    page.wait_for_timeout(500)  # what comes after the script's end: fonts, late parts
-    felt = page.evaluate("felt")
-    context.close()
+    with new_window(browser) as page:
+        page.add_init_script(OBSERVE)
+        watch_next(page, f"() => document.querySelector({selector!r})")
+        traffic = Traffic(page)
+        page.goto(address)
+        drawn = drawn_after(page)
+        traffic.settle(patience=PATIENCE)
+        page.wait_for_timeout(500)  # what comes after the script's end: fonts, late parts
+        felt = page.evaluate("felt")
     return {"drawn (s)": drawn, "LCP (s)": felt["largest"] / 1e3, "CLS": jumped(felt["shifts"])}
 
 

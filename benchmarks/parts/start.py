@@ -13,14 +13,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
 from playwright.sync_api import Browser, Page
 
-from benchmarks.chromium import PATIENCE, SCREEN, chromium
+from benchmarks.chromium import chromium, new_window
 from benchmarks.load_server import ROOT, serving
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import median
@@ -33,8 +31,6 @@ _HEAVY = (
 _SEEN = "document.querySelector('.st-key-large-box .early-map img')?.complete"
 _PAINTED = """document.querySelector('.st-key-large .heatmaplayer image')
     ?.href.baseVal.startsWith('data:image')"""
-_OWN_WINDOW = 2_000
-"""Milliseconds in which Chromium loads what it needs for a new window of its own."""
 _SUMS = """Array.from(document.querySelector('.st-key-large .js-plotly-plot')._fullData[0].z,
     row => row.reduce((sum, cell) => sum + cell, 0))"""
 _OPEN = f"""
@@ -116,8 +112,8 @@ def seconds_to_first_maps(browser: Browser) -> tuple[float, float, float, float]
     """
     with (
         patch.dict(os.environ, {"STREAMLIT_SERVER_HEADLESS": "true"}),
-        _new_window(browser) as first,
-        _new_window(browser) as second,
+        new_window(browser) as first,
+        new_window(browser) as second,
     ):
         began = time.perf_counter()
         with serving() as server:
@@ -125,22 +121,12 @@ def seconds_to_first_maps(browser: Browser) -> tuple[float, float, float, float]
             return *of_first, *_first_map(second, server.address, time.perf_counter())
 
 
-@contextmanager
-def _new_window(browser: Browser) -> Iterator[Page]:
-    """Open a window that knows nothing, and let Chromium load what it needs for it."""
-    context = browser.new_context(viewport=SCREEN)
-    page = context.new_page()
-    page.wait_for_timeout(_OWN_WINDOW)
-    yield page
-    context.close()
-
-
 def _first_map(page: Page, address: str, began: float) -> tuple[float, float]:
     """Open the app; seconds since it began until its large map is seen, and drawn by Plotly."""
     page.goto(address, wait_until="commit")
-    page.wait_for_function(_SEEN, timeout=1_000 * PATIENCE)
+    page.wait_for_function(_SEEN)
     seen = time.perf_counter()
-    page.wait_for_function(_PAINTED, timeout=1_000 * PATIENCE)
+    page.wait_for_function(_PAINTED)
     painted = time.perf_counter()
     sums = page.evaluate(_SUMS)
     if not sums or not np.allclose(sums, 1, atol=1e-4):

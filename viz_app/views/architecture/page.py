@@ -27,6 +27,7 @@ from headwise.viz_app.views.shared.errors import USER_ERRORS
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace, show_target
+from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
 CONSEQUENCES = {
@@ -58,6 +59,7 @@ def page(selection: Selection) -> None:
                 f"- [{title}](#{_anchor(title)}): {what}" for title, (what, _) in _PARTS.items()
             )
         )
+    let_browser_draw()
     for title, (_, draw) in _PARTS.items():
         show_heading(title)
         draw(selection, trace)

@@ -33,6 +33,7 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
+from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import fill_in, view
 from headwise.viz_app.views.shared.widgets import choose_from_list
 
@@ -88,6 +89,7 @@ def _show_head(selection: Selection, trace: Trace) -> None:
         model=selection.run.description.of(kind),
         kind=kind,
     )
+    let_browser_draw()
     show_contributions(selection, steps, pair, grid.columns[pair])
     show_score_parts(selection, trace, Head(kind, layer, head), row, pair, grid.columns[pair])
     show_weighted(selection, steps, grid.columns)

@@ -24,6 +24,7 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
+from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
 from headwise.viz_app.views.why.account_panels import (
     DIFFERENCE,
@@ -44,9 +45,12 @@ from headwise.viz_app.views.why.training import show_through_training
 def show_this_word(selection: Selection, trace: Trace) -> None:
     """Draw the section."""
     _choose_tokens(selection, trace)
-    _choose_other(selection, trace)
+    other = st.container(key="other-word")
     _say_difference(selection, trace)
     show_parts(selection, trace)
+    let_browser_draw()
+    with other:  # the list of all words, which takes a browser long
+        _choose_other(selection, trace)
     show_head(selection, trace)
     show_maps(selection, trace)
     show_encoder(selection, trace)
