@@ -227,7 +227,7 @@ def test_vectors_that_are_compared_have_one_scale(opened: Page) -> None:
 
 def test_it_says_how_far_all_is_from_what_the_model_computed(opened: Page) -> None:
     said = caption(opened, "All of this is computed here")
-    distances = re.findall(r"([a-z -]+) (\de[+-]\d+)", said)
+    distances = re.findall(r"([a-z -]+) (\de[+-]\d+|0)(?=[,.])", said.replace("−", "-"))
     assert len(distances) == 9
     assert [name for name, distance in distances if float(distance) > 1e-4] == []
 

@@ -24,7 +24,7 @@ from headwise.viz_app.views.architecture.stream_sizes import show_stream_sizes
 from headwise.viz_app.views.caches import checkpoint_of, log_of, to_tokens
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.errors import USER_ERRORS
-from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace, show_target
 from headwise.viz_app.views.shared.turns import let_browser_draw
@@ -95,14 +95,10 @@ def show_checks(trace: Trace) -> None:
 
 def _line(check: Check) -> str:
     sign = ":green-badge[✓ holds]" if check.passed else ":red-badge[✗ broken]"
-    off = f"off by at most {_format(check.deviation, 1)}; allowed is {_format(check.limit, 0)}"
+    most, allowed = power_of_ten(check.deviation, 1), power_of_ten(check.limit)
+    off = f"off by at most {most}; allowed is {allowed}"
     consequence = escape_markdown(CONSEQUENCES.get(check.name, ""))
     return f"- {sign} **{escape_markdown(check.name)}**: {off}. {consequence}".rstrip()
-
-
-def _format(value: float, decimals: int) -> str:
-    """Write a number with a minus sign at which no line breaks."""
-    return f"{value:.{decimals}e}".replace("-", "−") if value else "0"
 
 
 def show_lens(selection: Selection, trace: Trace) -> None:

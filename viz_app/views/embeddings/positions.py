@@ -34,6 +34,7 @@ from headwise.viz_app.figures.positions import (
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import layer_trace_of
 from headwise.viz_app.views.embeddings.input import TraceSide
+from headwise.viz_app.views.shared.markdown import power_of_ten
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import control
@@ -197,7 +198,7 @@ def _show_distances(selection: Selection, side: TraceSide, order: Order) -> None
         st.caption(
             f"It depends on the distance k only, not on p; it is the same for -k, and largest at "
             f"0: D / 2 = {d_model // 2}. Of the {length * (length + 1) // 2:,} pairs of these "
-            f"{length} positions none departs from the curve by more than {off:.0e}."
+            f"{length} positions none departs from the curve by more than {power_of_ten(off)}."
         )
     with picture:
         curve = similarity_by_distance(length, d_model)
@@ -309,6 +310,6 @@ def _show_relative(selection: Selection, side: TraceSide) -> None:
     )
     st.caption(
         f"Recorded in layer 1 of the {stack} on this sentence, at the distances that occur in it; "
-        f"pairs at one distance differ by no more than {off:.0e}.{before}{same}"
+        f"pairs at one distance differ by no more than {power_of_ten(off)}.{before}{same}"
     )
     show_link("See it in the scores on Inside a head", "inside", key="open_inside", kind=kind)

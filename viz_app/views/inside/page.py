@@ -29,7 +29,7 @@ from headwise.viz_app.views.inside.steps import (
 )
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.head_choice import choose_head
-from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
@@ -99,7 +99,7 @@ def _show_head(selection: Selection, trace: Trace) -> None:
     title = "7. Residual connection and norm again"
     show_residual(selection, feed_forward, end, title, "feed_forward")
     off = deviations(record, head, row)
-    largest = ", ".join(f"{name} {deviation:.0e}" for name, deviation in off.items())
+    largest = ", ".join(f"{name} {power_of_ten(deviation)}" for name, deviation in off.items())
     st.caption(
         "All of this is computed here, in double precision, from what entered the layer and from "
         f"its weights. Largest distance from what the model computed: {escape_markdown(largest)}."

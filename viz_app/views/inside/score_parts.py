@@ -20,7 +20,7 @@ from headwise.viz_app.trace.saved import npz_of
 from headwise.viz_app.views.shared.accounts import score_parts_of
 from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.head_choice import chosen_head
-from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.shared.widgets import (
@@ -130,7 +130,8 @@ def _notes(parts: ScoreParts, table: ScoreTable) -> list[str]:
         notes.append("Biases, of projections and norms, are the same whatever the token.")
     if any(name.startswith("layer.") for name in (*table.rows, *table.columns)):
         notes.append("A click on a layer unfolds it into its heads and its feed-forward.")
-    notes.append(f"Largest distance of a sum from the model's own score: {parts.deviation:.0e}.")
+    off = power_of_ten(parts.deviation)
+    notes.append(f"Largest distance of a sum from the model's own score: {off}.")
     return notes
 
 

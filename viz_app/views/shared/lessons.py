@@ -41,7 +41,8 @@ KEPT = (
 
 def step_on() -> Step | None:
     """Return the step of the lesson that is on; None if none is."""
-    lesson, number = served_lessons().lessons.get(view().lesson or ""), view().lesson_step
+    name, number = view().lesson, view().lesson_step
+    lesson = served_lessons().lessons.get(name) if name else None
     if lesson is None or not 1 <= number <= len(lesson.steps):
         return None
     return lesson.steps[number - 1]

@@ -32,6 +32,11 @@ def escape_latex(text: str) -> str:
     return re.sub(r"[^\w<>/|]|_", lambda sign: rf"\char{ord(sign[0])}{{}}", text)
 
 
+def power_of_ten(value: float, decimals: int = 0) -> str:
+    """Write a number as 3e−07, with a minus sign at which no line breaks; 0 as it is."""
+    return f"{value:.{decimals}e}".replace("-", "−") if value else "0"
+
+
 def lesson_markdown(text: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
     """Write a lesson's text as Markdown: bold, italic and formulas, and the rest as it is.
 

@@ -20,7 +20,7 @@ from headwise.viz_app.views.shared.accounts import (
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.lessons import answered
 from headwise.viz_app.views.shared.log import log_refusal
-from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
@@ -153,9 +153,10 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
             f"it {times} times {likely}."
         )
     norms = _what_is_held(selection.run.description)
+    off = power_of_ten(abs(account.deviation))
     st.markdown(
         f"{said} Below, this difference is a sum of what each part of the decoder wrote into the "
-        f"stream at this position ({norms}; the sum misses it by {abs(account.deviation):.0e})."
+        f"stream at this position ({norms}; the sum misses it by {off})."
     )
     st.markdown(_say_largest(trace, account, names[0]))
 
