@@ -53,17 +53,19 @@ def weights_path(folder: Path, step: int) -> Path:
     return folder / f"step-{step:07d}.safetensors"
 
 
-def split_file(content: bytes) -> tuple[dict[str, Any], bytes, dict[str, str]]:
-    """Split a safetensors file into tensor table, tensor bytes and metadata."""
+def split_file(content: bytes) -> tuple[dict[str, Any], memoryview, dict[str, str]]:
+    """Split a safetensors file into tensor table, tensor bytes (not copied) and metadata."""
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
-    return header, content[8 + length :], header.pop("__metadata__", {})
+    return header, memoryview(content)[8 + length :], header.pop("__metadata__", {})
 
 
 def sha256_of_tensors(content: bytes) -> str:
     """Return the sha256 of the tensors of a safetensors file, whatever its metadata."""
     table, tensors, _ = split_file(content)
-    return hashlib.sha256(json.dumps(table, sort_keys=True).encode() + tensors).hexdigest()
+    hashed = hashlib.sha256(json.dumps(table, sort_keys=True).encode())
+    hashed.update(tensors)
+    return hashed.hexdigest()
 
 
 def save_weights(

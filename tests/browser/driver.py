@@ -90,6 +90,13 @@ _STATES = """() => new Promise(resolve => {
     setTimeout(() => { clearInterval(timer); resolve([...seen]); }, 3_000);
 })"""
 """The states of the script within three seconds."""
+_AWAITED = """() => [...document.querySelectorAll(
+    '[data-testid="stBidiComponentIsolated"], [data-testid="stSkeleton"]')]
+    .flatMap(each => [each, ...(each.shadowRoot?.querySelectorAll('.in_sight') ?? [])])
+    .filter(each => each.checkVisibility() && !each.shadowRoot?.childElementCount)
+    .map(each => each.closest('[class*="st-key-"]')?.className ?? each.className
+        ?? each.getRootNode().host.closest('[class*="st-key-"]')?.className)"""
+"""What has yet to be drawn, by the class of what it stands in; see ``_LOOK``."""
 _SEEN = "() => `${document.title}: ${document.querySelector('.stMain')?.innerText ?? ''}`"
 """What a person reads on the page."""
 _FIND = """([argument, wanted, tolerance]) => {
@@ -341,7 +348,8 @@ class App:
             states = self.page.evaluate(_STATES)
             assert "notRunning" in states, f"the script does not come to rest: {states}"
             assert last is not None, (
-                f"there is nothing, or more than one, of what is read ({states}): {look}\n"
+                f"there is nothing, or more than one, of what is read ({states}), or something has "
+                f"yet to be drawn ({self.page.evaluate(_AWAITED)}): {look}, {argument}\n"
                 f"on the page {self.page.url} {self.page.evaluate(_SEEN)}"
             )
             return last

@@ -102,7 +102,8 @@ def test_markup_in_a_page_from_disk_is_text(
     grid = make_grid(trace, "cross", reading)
     expect_large(page, "cross", grid.apply(trace.attention["cross"])[0, 0])
     ticks = page.locator("#cross .large .xtick").evaluate_all(TEXTS)
-    assert ticks == cut(grid.columns)
+    every = -(-len(grid.columns) // len(ticks))  # where there is no room for all labels
+    assert ticks == cut(grid.columns)[::every]
     assert page.locator("img, body b, iframe").count() == 0
     assert page.evaluate("window.__hacked") is None
 
