@@ -13,6 +13,8 @@ from playwright.sync_api import TimeoutError as NotInTime
 
 PATIENCE = 60.0
 """Seconds that a drawing may take."""
+_OWN_SURFACE = 2_000
+"""Milliseconds in which Chromium loads what it needs for a new window."""
 SCREEN = {"width": 1280, "height": 1000}
 MISSING = "there is no chromium on the path; install it (on Debian: apt-get install chromium)"
 _QUIET = ("background-networking", "component-update", "sync", "gpu")
@@ -55,14 +57,13 @@ def chromium(*more: str) -> Iterator[Callable[[], Browser]]:
 
 
 @contextmanager
-def new_window(browser: Browser, *, seconds: float = 2.0) -> Iterator[Page]:
+def new_window(browser: Browser) -> Iterator[Page]:
     """A window of a browser that knows nothing, once Chromium has loaded its own surface for it."""
-    context = browser.new_context(viewport=SCREEN)
-    page = context.new_page()
-    page.set_default_timeout(1_000 * PATIENCE)
-    page.wait_for_timeout(1_000 * seconds)
-    yield page
-    context.close()
+    with browser.new_context(viewport=SCREEN) as context:
+        page = context.new_page()
+        page.set_default_timeout(1_000 * PATIENCE)
+        page.wait_for_timeout(_OWN_SURFACE)
+        yield page
 
 
 def watch(page: Page, condition: str, given: object, *, since_opened: bool = False) -> None:

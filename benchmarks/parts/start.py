@@ -1,7 +1,7 @@
 """The app's start: from its process to the first map, in a browser that already runs.
 
 And how long a second browser then waits, which has nothing of the app in its cache either. A map
-is seen as HTML before Plotly draws it, and can be clicked from then on.
+is first seen as HTML; it can be clicked once Plotly has drawn it.
 """
 
 from __future__ import annotations
@@ -68,10 +68,7 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
                         ("seen, from the start of the process", seen),
                         ("drawn by Plotly, from the start of the process", painted),
                         ("seen in a second browser, from its going there", seen_later),
-                        (
-                            "drawn by Plotly in that browser, likewise",
-                            painted_later,
-                        ),
+                        ("drawn by Plotly in that browser, likewise", painted_later),
                     )
                 ),
             ),

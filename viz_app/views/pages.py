@@ -73,7 +73,6 @@ def draw_page() -> None:
         chosen.run()
         note_unread()
         write_address()
-        st.session_state["drawn"] = True
 
 
 @st.cache_resource(show_spinner=False)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from headwise.viz_app.components.printing import printed_width
 from headwise.viz_app.figures.early import early_map
-from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.view import change_view, control, session, view
 
 Option = TypeVar("Option")
 _MOST_STRETCHED = 1.25
@@ -147,6 +147,8 @@ def show_figure(
     that its cells stay about as wide as they are high. One whose ``meta`` has ``readable`` is
     scrolled sideways in fewer pixels, and on a phone in fewer than ``touched``.
 
+    While a session's first page is drawn, a heat map is sent as HTML too, until Plotly can draw it.
+
     ``alt`` says what it shows, for those who cannot see it. ``name`` is the name of its file when
     it is saved, after run and step; the key if empty. ``on_select`` is called after a click on a
     mark.
@@ -189,7 +191,7 @@ def show_figure(
             selection_mode="points",
             alt=alt,
         )
-        if "drawn" not in st.session_state:
+        if session().draw == 1:
             # Behind the chart, which so stays the first of its place when this is there no more.
             most = f"{own or widest}px" if own or made_for else "100%"
             height = f"<style>.st-key-{key}-box {{ --coming: {figure.layout.height}px; }}</style>"
