@@ -115,8 +115,8 @@ def remove_unfinished(folder: Path) -> None:
 def only_writer(folder: Path) -> Iterator[None]:
     """Lock a run's folder against other trainings, creating it if necessary.
 
-    It is an error if another process has the lock, which also ends with the process. A folder that
-    is still empty is removed.
+    It is an error if another process has the lock, which also ends with the process. What a killed
+    one left unfinished is removed first; so is, at the end, a folder that is still empty.
     """
     with _naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -129,6 +129,8 @@ def only_writer(folder: Path) -> Iterator[None]:
                 "take another name"
             ) from error
     try:
+        with _naming(folder):
+            remove_unfinished(folder)
         yield
     finally:
         lock.release()

@@ -28,7 +28,7 @@ from headwise.model.checkpoint import (
 )
 from headwise.model.config import PAD
 from headwise.model.decoding.translation import translate
-from headwise.model.files import append_log, cut_log, remove_unfinished
+from headwise.model.files import append_log, cut_log
 from headwise.model.training.augmentation import Augmentation
 from headwise.model.training.batches import Batches
 from headwise.model.training.data import Examples, Pair, Sample, draw_train_sample
@@ -264,7 +264,6 @@ class Training:
         return state.step, state.tokens, _Meter(state.unlogged_loss, state.unlogged_tokens)
 
     def _cut_back(self, last: int) -> None:
-        remove_unfinished(self.run.folder)
         for name in ("metrics.jsonl", "samples.jsonl"):
             cut_log(self.run.folder / name, last)
         for later in steps_of(self.run.folder):

@@ -14,7 +14,6 @@ from headwise.model.files import (
     only_writer,
     read_bytes,
     read_log,
-    remove_unfinished,
     write_bytes,
     write_folder,
 )
@@ -65,14 +64,18 @@ def test_a_folder_is_written_whole_or_not_at_all(
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a"]
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed_but_nothing_of_a_live_one(tmp_path: Path) -> None:
     left = tmp_path / "resume" / ".step-0000004.abc.unfinished"
     left.mkdir(parents=True)
     (left / ".state.json.abc.unfinished").touch()
     (tmp_path / ".a.abc.unfinished").touch()
     (tmp_path / ".kept").touch()
-    remove_unfinished(tmp_path)
-    assert {path.name for path in tmp_path.rglob("*")} == {"resume", ".kept"}
+    with only_writer(tmp_path):
+        assert {path.name for path in tmp_path.rglob("*")} == {"resume", ".kept", "training.lock"}
+        (tmp_path / ".b.abc.unfinished").touch()
+        with pytest.raises(CheckpointError), only_writer(tmp_path):
+            pass
+        assert (tmp_path / ".b.abc.unfinished").exists()
 
 
 # What is read

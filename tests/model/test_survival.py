@@ -127,6 +127,16 @@ WHILE_TRAINING = [
 ]
 
 
+def test_a_new_start_removes_what_a_kill_before_the_first_state_left(
+    train: Callable[[str, int], int], tmp_path: Path
+) -> None:
+    for call in (1, 3, 4):
+        assert train(IN_A_WRITE, call) == -signal.SIGKILL
+        assert len([*tmp_path.rglob("*.unfinished")]) in (1, 2)  # of this kill alone
+    assert train("", 0) == 0
+    assert not [*tmp_path.rglob("*.unfinished")]
+
+
 @pytest.mark.parametrize("kills", [WHILE_MADE, WHILE_TRAINING])
 def test_killed_in_mid_write_it_ends_as_if_never_stopped(
     train: Callable[[str, int], int],
