@@ -20,8 +20,6 @@ from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.sinks import Sink, SinkEffects
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 
-MOST = 0.5
-"""Share of a map's weight on tokens without content beyond which a page says so above it."""
 NOTHING = 0.005
 """In nats a token of the target: a sink costs nothing if zero in place of its values costs less."""
 SAME = 1.1
@@ -49,14 +47,15 @@ def without_content(tokens: Tokens) -> NDArray[np.bool_]:
     return np.isin(tokens.ids, list(tokens.special_ids)) | punctuation(tokens)
 
 
-def weight_without_content(trace: Trace, head: Head) -> tuple[float, float]:
+def rest_without_content(trace: Trace, head: Head) -> tuple[float, float] | None:
     """Return the share of a head's weight on such tokens, and that of an even head.
 
-    Means are over the rows that have several keys; (0, 0) if no row has.
+    Means are over the rows that have several keys. None if that is not most of the weight, as
+    ``find_sinks`` has it: where this says something, that finds a sink of the head.
     """
     shares, even = _shares(trace.attention[head.kind], head.kind)
-    keys = without_content(trace.keys_of(head.kind))
-    return float(shares[head.layer, head.head, keys].sum()), float(even[keys].sum())
+    keys = np.flatnonzero(without_content(trace.keys_of(head.kind)))
+    return _most_weight(shares[head.layer, head.head], even, keys)
 
 
 def mean_weight_without_content(measures: Measures) -> tuple[float, float]:
@@ -87,6 +86,17 @@ def _shares(maps: Floats, kind: Kind) -> tuple[Doubles, Doubles]:
     return maps[..., rows, :].mean(axis=-2, dtype=np.float64), even
 
 
+def _most_weight(
+    shares: Doubles, even: Doubles, keys: NDArray[np.int64]
+) -> tuple[float, float] | None:
+    """Return what a head and an even head have on some keys, of the mean weights on each, (M,).
+
+    None unless the head's share is nearer to all of the weight than to the even head's.
+    """
+    share, chance = float(shares[keys].sum()), float(even[keys].sum())
+    return (share, chance) if len(keys) < len(shares) and share > (1 + chance) / 2 else None
+
+
 def find_sinks(trace: Trace) -> list[Sink]:
     """Find the sink of each head of a trace that has one, kind by kind, layer by layer."""
     found = []
@@ -97,12 +107,11 @@ def find_sinks(trace: Trace) -> list[Sink]:
             of_head, norms = shares[layer, number], trace.value_norms[kind][layer, number]
             strongest = np.array([int(first_largest(of_head))])
             for keys in (strongest, group):
-                share, chance = float(of_head[keys].sum()), float(even[keys].sum())
-                if len(keys) < len(of_head) and share > (1 + chance) / 2:
+                if most := _most_weight(of_head, even, keys):
                     there, elsewhere = float(norms[keys].mean()), np.delete(norms, keys).mean()
                     head = Head(kind, layer, number)
                     places = tuple(keys.tolist())
-                    found.append(Sink(head, places, share, chance, there, float(elsewhere)))
+                    found.append(Sink(head, places, *most, there, float(elsewhere)))
                     break
     return found
 

@@ -16,8 +16,8 @@ from headwise.viz_app.analysis.sinks import (
     SAME,
     find_sinks,
     name_sink,
+    rest_without_content,
     role_of,
-    weight_without_content,
 )
 from headwise.viz_app.records.sinks import SinkEffects
 from headwise.viz_app.records.trace import Tokens
@@ -77,8 +77,7 @@ def test_planted_heads_are_named_right(trace: Any) -> None:
 
 
 def test_a_head_without_a_sink_has_its_weight_elsewhere(trace: Any) -> None:
-    share, even = weight_without_content(trace, Head("encoder_self", 0, MIXED))
-    assert share == even == near(1 / len(SOURCE))  # each at itself, one of them at </s>
+    assert rest_without_content(trace, Head("encoder_self", 0, MIXED)) is None
 
 
 def one_map(rows: list[list[float]], texts: tuple[str, ...]) -> Any:
@@ -110,6 +109,22 @@ def test_special_tokens_and_punctuation_are_a_sink_together() -> None:
 )
 def test_what_is_nearer_to_even_is_no_sink(rows: list[list[float]], texts: tuple[str, ...]) -> None:
     assert find_sinks(one_map(rows, texts)) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "rest"),
+    [([0.2, 0.16, 0.64], None), ([0.2, 0.14, 0.66], None), ([0.2, 0.1, 0.7], (0.7, 1 / 3))],
+)
+def test_weight_on_tokens_without_content_is_said_only_of_a_head_with_a_sink(
+    row: list[float], rest: tuple[float, float] | None
+) -> None:
+    """Of one in three tokens more than 2 / 3: less is nearer to 1 / 3 than to all of it."""
+    trace = one_map([row, row], (" He", " came", "</s>"))
+    found = rest_without_content(trace, Head("cross", 0, 0))
+    assert found == (None if rest is None else near(rest, dtype=np.float32))
+    assert [sink.share for sink in find_sinks(trace)] == near(
+        [] if rest is None else [rest[0]], dtype=np.float32
+    )
 
 
 @pytest.mark.parametrize(

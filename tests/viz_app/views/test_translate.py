@@ -681,7 +681,7 @@ def test_sinks_are_tried_and_open_their_heads(
 ) -> None:
     app = start(below="sinks", kind="cross")
     assert app.errors == []
-    assert "None of these 6 heads has most of its weight on one token" in app.captions
+    assert "In this sentence none of these 6 heads has most of its weight on one token" in app.captions
 
     trace = traced(run)
     last = len(trace.source) - 1
@@ -716,7 +716,7 @@ def test_weight_on_tokens_without_content_is_said_and_left_out_by_a_click(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "on special tokens and punctuation" not in start(kind="cross").captions
-    patch_views(monkeypatch, "translate", weight_without_content=lambda trace, head: (0.8, 0.2))
+    patch_views(monkeypatch, "translate", rest_without_content=lambda trace, head: (0.8, 0.2))
     app = start(kind="cross")
     assert "0.80 of the weight is on special tokens and punctuation (0.20 if even)" in app.captions
     app = app.button(key="leave-out-special").click().run()

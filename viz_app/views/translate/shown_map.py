@@ -135,7 +135,7 @@ def shown_head(model: Description) -> Head | None:
 
 def redraw_heads() -> None:
     """Draw again, from a callback of ``choose_head``, what depends on the head that is shown."""
-    if view().translate.rank:
+    if view().translate.rank or view().translate.below == "sinks":
         redraw_all()
 
 

@@ -7,12 +7,11 @@ import streamlit as st
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.analysis.sinks import (
-    MOST,
     SINK_NOTE,
     find_sinks,
     name_sink,
+    rest_without_content,
     role_of,
-    weight_without_content,
 )
 from headwise.viz_app.components.row_table import Row, row_table
 from headwise.viz_app.records.sinks import Sink, SinkEffects
@@ -37,9 +36,9 @@ def show_sinks(selection: Selection, trace: Trace) -> None:
     show_heading(f"Where heads of {KIND_NAMES[kind].lower()}-attention rest")
     if not sinks:
         st.caption(
-            f"None of these {layers * heads} heads has most of its weight on one token, or on "
-            "special tokens and punctuation together: nowhere is it nearer to all of the weight "
-            "than to what an even head has there."
+            f"In this sentence none of these {layers * heads} heads has most of its weight on one "
+            "token, or on special tokens and punctuation together: nowhere is it nearer to all of "
+            "the weight than to what an even head has there."
         )
         return
     found = in_slices(
@@ -118,9 +117,10 @@ def show_special_weight(selection: Selection, trace: Trace) -> None:
     A button leaves them out.
     """
     head, own = chosen_head(selection.run.description, view()), view().translate
-    share, even = weight_without_content(trace, head)
-    if not own.special or own.show != "head" or share <= max(MOST, even):
+    most = rest_without_content(trace, head)
+    if not own.special or own.show != "head" or most is None:
         return
+    share, even = most
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.caption(
             f"{share:.2f} of the weight is on special tokens and punctuation ({even:.2f} if even)",
