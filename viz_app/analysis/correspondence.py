@@ -63,6 +63,14 @@ def stretch_labels(a: Tokens, b: Tokens, stretches: tuple[Stretch, ...]) -> list
     ]
 
 
+def counterpart(a: Tokens, b: Tokens, at: int) -> int | None:
+    """Return the id that a text B has in place of token ``at`` of A; None if it has no other."""
+    stretch = next(each for each in corresponding(a, b) if each.a.start <= at < each.a.stop)
+    ids = b.ids[stretch.b.start : stretch.b.stop]
+    other = ids[min(at - stretch.a.start, len(ids) - 1)] if ids else a.ids[at]
+    return None if other == a.ids[at] else other
+
+
 def places_of(stretches: tuple[Stretch, ...], length: int) -> NDArray[np.int64]:
     """Return for each position of A, of ``length``, that of B that corresponds; −1 for none."""
     places = np.full(length, -1)

@@ -79,6 +79,11 @@ class Patching:
         """Whether A and B have the same odds but for rounding, so that there are no shares."""
         return abs(self.odds_b - self.odds_a) <= self.rounding
 
+    @property
+    def same_answer(self) -> bool:
+        """Whether the same one of the two words is likelier in A and in B."""
+        return self.odds_a * self.odds_b > 0
+
     def restored(self, odds: Doubles) -> Doubles:
         """Return the restored share of patched odds: 0 is as A, 1 as B.
 

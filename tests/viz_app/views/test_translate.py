@@ -681,7 +681,9 @@ def test_sinks_are_tried_and_open_their_heads(
 ) -> None:
     app = start(below="sinks", kind="cross")
     assert app.errors == []
-    assert "In this sentence none of these 6 heads has most of its weight on one token" in app.captions
+    assert (
+        "In this sentence none of these 6 heads has most of its weight on one token" in app.captions
+    )
 
     trace = traced(run)
     last = len(trace.source) - 1

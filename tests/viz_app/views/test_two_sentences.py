@@ -15,15 +15,27 @@ import pytest
 import streamlit as st
 import tyro
 
-from headwise.model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
+from headwise.model.checkpoint import (
+    CHECKPOINTS,
+    TrainedRun,
+    list_runs,
+    load_weights,
+    open_trained_run,
+)
 from headwise.viz_app.analysis.correspondence import corresponding
 from headwise.viz_app.analysis.patching import first_deciding
 from headwise.viz_app.patch import PatchArguments, main
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
+from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared import download, slices
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
-from headwise.viz_app.views.shared.sentence_pairs import TracedPair, patched_so_far, patching_of
+from headwise.viz_app.views.shared.sentence_pairs import (
+    Asked,
+    TracedPair,
+    patched_so_far,
+    patching_of,
+)
 from tests.floats import rounding
 from tests.imports import ROOT
 from tests.viz_app.views.driver import CATS, DOG, STEPS, Page, Start, array, traced, unescaped
@@ -245,7 +257,7 @@ def test_changing_a_word_makes_b_and_swapping_exchanges_both(start_page: Start) 
     assert app.view.sentence == "The dogs don't see the dog."
     assert app.view.why.other == CATS
     app.choose(sentence=DOG)
-    assert app.view.why.other is None
+    assert app.view.why.other == CATS
 
 
 @pytest.mark.parametrize(
@@ -294,6 +306,77 @@ def test_the_prepared_pair_of_the_sentence_is_open_at_first(start_page: Start) -
     app = start_page("why", q="He is tired.", why="two sentences")
     assert app.errors == []
     assert app.widget("other").value == "She is tired."
+
+
+@pytest.mark.parametrize("before", ["I am hungry.", "He was alone."])
+def test_what_is_typed_as_a_leaves_b_as_it_is(start_page: Start, before: str) -> None:
+    """Also where it is the first sentence of a prepared pair; B was of none, or of another one."""
+    app = start_page("why", q=before, why="two sentences")
+    second = app.widget("other").value
+    assert second == {"He was alone.": "She was alone."}.get(before, "")
+    app.choose(sentence="He is tired.")
+    assert app.errors == []
+    assert app.widget("other").value == second
+
+
+class _Pair:
+    """Two sentences of the run that ships, and the target of one of them given to both."""
+
+    def __init__(self, a: str, b: str, shared: str = "A") -> None:
+        self.run = open_trained_run("en-es")
+        model = self.run.load(self.run.steps()[-1]).model
+        own = [run_trace(model, self.run.tokenizers, text) for text in (a, b)]
+        target = own["AB".index(shared)].target_ids
+        given = [run_trace(model, self.run.tokenizers, text, target) for text in (a, b)]
+        self.asked = Asked(
+            *own, TracedPair(*given, corresponding(given[0].source, given[1].source))
+        )
+
+    def words(self, written: str) -> tuple[str, ...]:
+        """Return the words that compete where the shared target has a word."""
+        at = self.asked.pair.a.predicted.texts.index(f" {written}")
+        ids = self.asked.first_words(at)
+        return tuple(self.run.tokenizers.target.decode([id]) for id in ids)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shared", "at", "words"),
+    [
+        ("The boy is tired.", "The girls are tired.", "A", "El", ("El", "Las")),
+        ("The boy is tired.", "The girls are tired.", "A", "cansado", ("cansado", "cansados")),
+        ("The boy is tired.", "The girls are tired.", "B", "cansados", ("cansado", "cansados")),
+        ("The cat is black.", "The cats are black.", "A", "gato", ("gato", "gatos")),
+        ("She is at home.", "She is not at home.", "A", "está", ("está", "no")),
+    ],
+)
+def test_the_words_that_compete_are_those_of_the_two_translations(
+    a: str, b: str, shared: str, at: str, words: tuple[str, str]
+) -> None:
+    assert _Pair(a, b, shared).words(at) == words
+
+
+def test_where_both_have_the_same_word_the_likeliest_other_one_competes() -> None:
+    pair = _Pair("The man was there.", "The men were there.")
+    at = pair.asked.pair.a.predicted.texts.index(".")
+    word, other = pair.asked.first_words(at)
+    likeliest = [id for id in pair.asked.pair.b.predictions.top_ids[at] if id != word]
+    assert (word, other) == (pair.asked.own_a.predicted.ids[at], likeliest[0])
+
+
+def test_where_both_sentences_prefer_one_word_there_is_no_other_answer_to_bring_back(
+    start_page: Start,
+) -> None:
+    """The shared start of the target has decided it; a click asks where the translations part."""
+    address = {"q": "The boy is tired.", "other": "The girls are tired.", "why": "two sentences"}
+    app = start_page("why", CHECKPOINTS, run="en-es", parting="3", **address)
+    assert app.errors == []
+    info = unescaped(" ".join(each.value for each in app.info))
+    assert "After both sentences **cansado** is likelier here than **cansados**" in info
+    headings = unescaped(" ".join(each.value for each in [*app.markdown, *app.subheader]))
+    assert "brings B's answer back" not in headings
+    app.button(key="to-parting").click().run()
+    assert app.view.why.parting is None
+    assert not any("After both sentences" in each.value for each in app.info)
 
 
 class StoppedError(Exception):

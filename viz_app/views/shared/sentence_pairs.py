@@ -7,7 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwise.model.interface import Description
-from headwise.viz_app.analysis.correspondence import corresponding, parting, stretch_labels
+from headwise.viz_app.analysis.correspondence import (
+    corresponding,
+    counterpart,
+    parting,
+    stretch_labels,
+)
 from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.records.patching import Patching, Stretch
 from headwise.viz_app.records.trace import Trace
@@ -69,20 +74,24 @@ class Asked:
         return int(np.abs(of_a - of_b).argmax())
 
     def first_words(self, at: int) -> tuple[int, int]:
-        """Return the words that compete at a step at first.
+        """Return the words that compete at a step at first: A's, and the one that B has instead.
 
-        Where the translations part, these are their next tokens; elsewhere the target's token and
-        the one that is likeliest in B besides.
+        Where the other sentence's translation has none in place of the shared target's, it is the
+        token that is likeliest in that sentence besides.
         """
         if at == self.parts_at:
             return self.own_a.predicted.ids[at], self.own_b.predicted.ids[at]
-        word = self.pair.a.predicted.ids[at]
-        likeliest = self.pair.b.predictions.top_ids[at].tolist()
-        return word, next(id for id in likeliest if id != word)
+        shared, of_a = self.pair.a.predicted, self.own_a.target_ids == self.pair.a.target_ids
+        own, given = (self.own_b, self.pair.b) if of_a else (self.own_a, self.pair.a)
+        word, other = shared.ids[at], counterpart(shared, own.predicted, at)
+        if other is None:
+            likeliest = given.predictions.top_ids[at].tolist()
+            other = next(id for id in likeliest if id != word)
+        return (word, other) if of_a else (other, word)
 
 
 def second_sentence(selection: Selection) -> str:
-    """Return B: what was chosen, or that of the prepared pair whose first sentence is open."""
+    """Return B: what was chosen, or at first that of the prepared pair with this first sentence."""
     chosen = view().why.other
     if chosen is not None:
         return chosen.strip()

@@ -44,8 +44,8 @@ class WhyChoices:
     pinned: NamedPins = choice((), of="source", where={"why": "turn heads"})
     """Rows of attention weights that are set."""
 
-    other: str | None = choice(None, of="sentence", where=_TWO)
-    """The second sentence, B; None for that of a prepared pair, if the sentence has one."""
+    other: str | None = choice(None, of="run", where=_TWO)
+    """The second sentence, B; None, until the section is seen, for that of a prepared pair."""
     changed_word: int | None = choice(None, of="sentence", where=_TWO)
     """The word of the sentence that is changed to make B."""
     in_its_place: str = choice("", of="sentence changed_word", where=_TWO | {"changed_word": "0"})

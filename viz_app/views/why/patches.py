@@ -42,7 +42,11 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
         quick: attribution patching of what is asked.
         names: the two words, escaped.
     """
-    show_heading("Patching: what of B, put into A, brings B's answer back")
+    show_heading(
+        "Patching: what of B, put into A, moves the odds to B's"
+        if quick.same_answer
+        else "Patching: what of B, put into A, brings B's answer back"
+    )
     if quick.nothing_to_restore:
         st.info(
             "There is nothing to restore: A and B have the same odds of these words here, but for "
@@ -63,7 +67,7 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
         return
     count = sum(np.isfinite(odds) for _, odds in quick.named())
     if not st.toggle(
-        f"Find where it is decided: run A about {count:,} times, each with one thing of B",
+        f"Find what suffices: run A about {count:,} times, each with one thing of B",
         help="A batch at a time, while this page is in sight.",
         **control("patching", "Patching"),
     ):
@@ -197,7 +201,7 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
                 chosen=chosen,
             )
     said.markdown(
-        "The first place that alone brings at least half of B's answer back, "
+        "Copying one place of B into A, the earliest that moves A's odds at least halfway to B's, "
         f"{escape_markdown('; '.join(decided))}."
     )
     refused = [

@@ -24,7 +24,14 @@ from headwise.viz_app.views.shared.sentence_pairs import (
     second_sentence,
 )
 from headwise.viz_app.views.shared.target import show_target, target_probabilities
-from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all, view
+from headwise.viz_app.views.shared.view import (
+    change_view,
+    checked,
+    control,
+    fill_in,
+    redraw_all,
+    view,
+)
 from headwise.viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
     token_name,
@@ -56,12 +63,16 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
     quick = attribution_of(selection.run, asked.pair, at, words)
     names = _labels(selection, words)
     _say_odds(quick, names, selection.run.description.logit_cap)
+    if quick.same_answer and not quick.nothing_to_restore:
+        _say_same_answer(asked, quick, names)
     show_patching(selection, asked, quick, names)
     show_pair_maps(selection, asked.pair)
 
 
 def _choose_second(selection: Selection) -> str:
     """Ask for B: typed, made from A by changing a word, or of a prepared pair."""
+    if view().why.other is None:  # what is typed as A later says nothing of B
+        fill_in(other=second_sentence(selection))
     pairs = {
         f"{pair.phenomenon}: {pair.a} / {pair.b}": pair for pair in prepared_pairs(selection.run)
     }
@@ -69,7 +80,7 @@ def _choose_second(selection: Selection) -> str:
         other: str = st.text_input(
             "Second sentence, B (the first, A, is above)",
             placeholder="a sentence that differs in one thing",
-            **control("other", "Second sentence", default=second_sentence(selection)),
+            **control("other", "Second sentence"),
         )
         if pairs:
             st.menu_button(
@@ -234,6 +245,25 @@ def _labels(selection: Selection, ids: tuple[int, int]) -> list[str]:
     spaced = selection.run.tokenizers.target.kind == "bpe"
     texts = tokens_of(selection.run, "target", ids).texts
     return [escape_markdown(next_token_label(text, spaced=spaced)) for text in texts]
+
+
+def _say_same_answer(asked: Asked, quick: Patching, names: list[str]) -> None:
+    """Say that B has no other answer at this position, and offer the one where it has."""
+    likelier, other = names if quick.odds_a > 0 else names[::-1]
+    st.info(
+        f"After both sentences **{likelier}** is likelier here than **{other}**: B has no other "
+        "answer to bring back, since the shared target so far, or what both sentences have in "
+        "common, decides. Patches only show what moves the odds from A's to B's."
+    )
+    place = asked.parts_at
+    if place is not None and place != quick.step and place < len(asked.pair.a.predicted):
+        label = token_labels(asked.pair.a.predicted)[place]
+        st.button(
+            f"Ask where the translations part: {place + 1}, {escape_markdown(label)}",
+            key="to-parting",
+            type="tertiary",
+            on_click=lambda: change_view(parting=None),
+        )
 
 
 def _say_odds(quick: Patching, names: list[str], cap: float | None) -> None:
