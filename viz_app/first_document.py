@@ -11,11 +11,12 @@ from pathlib import Path
 
 import streamlit
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import BaseRoute, Route
 
 _HERE = Path(__file__).parent
 _STREAMLIT = Path(streamlit.__file__).parent / "static"
+_FIRST = "translate"
 _PROGRAMS = (
     *("Html", "Selectbox", "Slider", "TextArea", "ButtonGroup", "Button", "BidiComponent"),
     "PlotlyChart",  # the largest: last
@@ -38,7 +39,9 @@ def first_document() -> str:
 
 
 def document_routes(under: str) -> list[BaseRoute]:
-    """Return the routes of the pages.
+    """Return the routes of the pages, and of other addresses that a person may type for them.
+
+    The first page has no name of its own in addresses.
 
     Args:
         under: path that stands before all others; empty: none does.
@@ -48,6 +51,13 @@ def document_routes(under: str) -> list[BaseRoute]:
     async def answer(_: Request) -> HTMLResponse:
         return HTMLResponse(document, headers={"Cache-Control": "no-cache"})
 
-    names = [path.parent.name for path in sorted(_HERE.glob("views/*/page.py"))]
     before = f"/{under.strip('/')}" if under else ""
-    return [Route(f"{before}/{name}", answer) for name in ("", *names)]
+    names = {path.parent.name for path in _HERE.glob("views/*/page.py")} - {_FIRST}
+    typed = {_FIRST: "", _FIRST.capitalize(): ""} | {name.capitalize(): name for name in names}
+
+    async def lead_on(request: Request) -> RedirectResponse:
+        name = typed[request.url.path.rpartition("/")[2]]
+        return RedirectResponse(f"./{name}?{request.url.query}".removesuffix("?"))
+
+    routes = [Route(f"{before}/{name}", answer) for name in ("", *sorted(names))]
+    return routes + [Route(f"{before}/{name}", lead_on) for name in typed]

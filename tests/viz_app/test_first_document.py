@@ -40,7 +40,8 @@ def test_what_it_loads_is_there() -> None:
 @pytest.mark.parametrize(("under", "before"), [("", ""), ("lab", "/lab"), ("/a/b/", "/a/b")])
 def test_every_page_has_it_under_any_path(under: str, before: str) -> None:
     routes = [route.path for route in document_routes(under) if isinstance(route, Route)]
-    assert sorted(routes) == sorted(f"{before}/{name}" for name in ("", *PAGE_TITLES))
+    typed = {name.capitalize() for name in PAGE_TITLES}
+    assert sorted(routes) == sorted(f"{before}/{name}" for name in {"", *PAGE_TITLES, *typed})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no uvloop")
@@ -58,5 +59,10 @@ def test_small_files_are_sent_at_once() -> None:
         answer = connection.getresponse()
         assert answer.read().decode() == first_document()
         assert answer.getheader("Cache-Control") == "no-cache"
+        for typed, opened in (("translate", ""), ("Translate", ""), ("Inside", "inside")):
+            connection.request("GET", f"/{typed}?q=a%20b")
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (307, b"")
+            assert answer.getheader("Location") == f"./{opened}?q=a%20b"
         connection.close()
     assert statistics.median(seconds) < 0.03

@@ -147,7 +147,7 @@ def named_lines(
             },
             "yaxis": {
                 "range": [least, most],
-                "title": {"text": title},
+                "title": {"text": escape_plotly(title)},
                 "showgrid": True,
                 "zeroline": True,
                 "zerolinecolor": theme.line,
@@ -284,7 +284,7 @@ def _line(chart: StageChart, steps: Sequence[int], colour: str) -> Properties:
         "marker": {"size": 7, "color": colour},
         "customdata": [str(step) for step in steps],
         "text": [
-            "<br>".join([f"step {step:,}", *map(escape_plotly, textwrap.wrap(words, _LETTERS))])
+            escape_plotly("\n".join([f"step {step:,}", *textwrap.wrap(words, _LETTERS)]))
             for step, words in zip(steps, chart.words, strict=True)
         ],
         "selected": opaque,

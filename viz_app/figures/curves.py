@@ -106,7 +106,7 @@ def training_curves(
 
 
 def _titles(panels: Sequence[Panel], runs: Sequence[RunCurves]) -> list[str]:
-    first, *others = (panel.title for panel in panels)
+    first, *others = (escape_plotly(panel.title) for panel in panels)
     if len(runs) > 1:  # the legend names these only
         drawn = {name for run in runs for name in _drawn_names(run, panels[0])}
         markers = [marker for name, marker in _MARKERS.items() if name in drawn]
@@ -194,7 +194,7 @@ def _line(
         "xaxis": x,
         "yaxis": y,
         "mode": "lines+markers" if marked else "lines",
-        "name": escape_plotly(run.name) if several else "<br>".join(_wrapped(what)),
+        "name": escape_plotly(run.name) if several else escape_plotly("\n".join(_wrapped(what))),
         "line": {"color": colour, "width": 2 if marked else 1.2, "dash": _DASHES[number]},
         "marker": {
             "symbol": _SYMBOLS[number] + shape,
@@ -207,8 +207,8 @@ def _line(
         "text": [f"{step:,}" for step in numbers.tolist()] if marked else None,
         "selected": opaque if marked else None,
         "unselected": opaque if marked else None,
-        "hovertemplate": f"{name_of_run}{what}<br>step %{{{'text' if marked else 'x:,d'}}}<br>"
-        f"%{{y:{panel.form}}}<extra></extra>",
+        "hovertemplate": f"{name_of_run}{escape_plotly(what)}<br>"
+        f"step %{{{'text' if marked else 'x:,d'}}}<br>%{{y:{panel.form}}}<extra></extra>",
         "showlegend": in_legend,
         "cliponaxis": not marked,
     }

@@ -20,6 +20,7 @@ from headwise.viz_app.figures.matrix import (
     colour_bar,
     label_width,
     matrix,
+    row_pixels,
     token_axis,
 )
 from headwise.viz_app.figures.selecting import MARK, Target, click_targets, frame
@@ -55,7 +56,7 @@ def attention_map(
     marker for each row, left of the map; a ``column`` is framed.
     """
     theme = axes["theme"]
-    hover = f"query %{{y}}<br>key %{{x}}<br>{measured} %{{z:.4f}}"
+    hover = f"query %{{y}}<br>key %{{x}}<br>{escape_plotly(measured)} %{{z:.4f}}"
     data, layout = matrix(weights, measured=measured, hover=hover, **axes)
     shapes = []
     if selected is not None:
@@ -116,7 +117,7 @@ def share_map(
     Args:
         shares: 0 where a patch changes nothing, 1 where it brings B's answer back.
         names: of the cells.
-        hover: what is shown of each cell when the mouse rests on it.
+        hover: what is shown of each cell when the mouse rests on it, in lines.
         selected: the name of the cell to frame.
         axes: of the map; cells that are not ``allowed`` are those without a share.
     """
@@ -306,7 +307,7 @@ def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0
 def _vectors(
     vectors: NDArray[np.floating], labels: Sequence[str], *, limit: float, theme: Theme
 ) -> tuple[list[Properties], Properties]:
-    row = min(22.0, max(4.0, 420 / len(labels)))
+    row = row_pixels(len(labels), room=420, most=22)
     cells = {
         "type": "heatmap",
         "z": vectors.astype(np.float32),

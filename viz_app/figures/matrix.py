@@ -27,6 +27,8 @@ from headwise.viz_app.records.trace import Floats
 
 _LABEL_PIXELS = 12
 """Least distance of two labels, in pixels."""
+_ALL_LABELLED, _ROWS_LABELLED = 20, 60
+"""Most columns, and most rows, that all have their labels, whatever room that takes."""
 _LONGEST_LABEL = 22
 """Most characters of a label; longer ones are cut off."""
 _TITLE_LETTER = 6
@@ -47,12 +49,23 @@ def label_width(labels: Sequence[str]) -> int:
     return 12 + round(6.4 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
 
 
+def label_step(count: int, pixels: float) -> int:
+    """Return of how many labels one is drawn, where each has so many pixels."""
+    return 1 if count <= _ALL_LABELLED else max(1, math.ceil(_LABEL_PIXELS / pixels))
+
+
+def row_pixels(count: int, *, room: float, most: float) -> float:
+    """Return the height of each of some rows: of as many as have labels, at least a label's."""
+    least = _LABEL_PIXELS if count <= _ROWS_LABELLED else 4.0
+    return min(most, max(least, room / count))
+
+
 def token_axis(labels: Sequence[str], pixels: float) -> Properties:
     """Return properties of an axis of tokens that are ``pixels`` wide or tall each."""
     return {
         "labelalias": {str(i): escape_plotly(shorten(label)) for i, label in enumerate(labels)},
         "tick0": 0,
-        "dtick": max(1, math.ceil(_LABEL_PIXELS / pixels)),
+        "dtick": label_step(len(labels), pixels),
         "tickformat": "d",
         "ticklabelstandoff": 2,
         # Else Plotly measures each label, a fifth of the time that a map takes to be drawn; there
@@ -73,7 +86,7 @@ def key_axis(labels: Sequence[str], pixels: float) -> Properties:
 
 def labels_width(labels: Sequence[str], pixels: float) -> int:
     """Return how wide an axis must be at least for the labels that ``token_axis`` draws."""
-    return _LABEL_PIXELS * math.ceil(len(labels) / math.ceil(_LABEL_PIXELS / pixels))
+    return _LABEL_PIXELS * math.ceil(len(labels) / label_step(len(labels), pixels))
 
 
 COLOUR_BAR = 80
@@ -85,7 +98,11 @@ PRINTED = "printed"
 def colour_bar(theme: Theme, name: str, ticks: Sequence[float] | None = None) -> Properties:
     """Return properties of a colour bar as high as the cells, with the name of what it measures."""
     return {
-        "title": {"text": name, "side": "right", "font": {"color": theme.muted, "size": 12}},
+        "title": {
+            "text": escape_plotly(name),
+            "side": "right",
+            "font": {"color": theme.muted, "size": 12},
+        },
         "thickness": 10,
         "outlinewidth": 0,
         "tickfont": {"color": theme.muted, "size": 11},
@@ -171,17 +188,23 @@ def matrix(
             f"expected {(len(rows), len(columns))} cells for the labels, got {cells.shape}"
         )
     left = label_width([*rows, axes["row_title"]])
-    lines = textwrap.wrap(axes["column_title"], max(16, (width - left) // _TITLE_LETTER)) or [""]
+    title, step = (
+        axes["column_title"],
+        label_step(len(columns), max(1.0, (width - left - COLOUR_BAR) / len(columns))),
+    )
+    if step > 1:
+        title += f"{', ' if title else ''}a label for each {step} columns"
+    lines = textwrap.wrap(title, max(16, (width - left) // _TITLE_LETTER)) or [""]
     top = label_width(columns) + 6 + 14 * len(lines)
     # Enough for the colour bar, and for a title that is wider than its few columns.
     longest = _TITLE_LETTER * max(map(len, lines))
     right = max(COLOUR_BAR, longest - round(LARGEST_CELL * len(columns)))
     cell = min(LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
-    row = min(30.0, max(cell, 4.0, min(17.0, 640 / len(rows))))
+    row = min(30.0, max(cell, row_pixels(len(rows), room=640, most=17)))
     # Each stands where its labels begin: that of the rows above the first of them.
     titles = (
-        (axes["row_title"], {"xanchor": "right", "xshift": -6, "yanchor": "bottom"}),
-        ("<br>".join(lines), {"xanchor": "left", "yanchor": "top", "yshift": top}),
+        (escape_plotly(axes["row_title"]), {"xanchor": "right", "xshift": -6, "yanchor": "bottom"}),
+        (escape_plotly("\n".join(lines)), {"xanchor": "left", "yanchor": "top", "yshift": top}),
     )
     data: list[Properties] = [
         {

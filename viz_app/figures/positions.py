@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from headwise.viz_app.figures.theme import Theme, new_figure, page_colours
+from headwise.viz_app.figures.theme import Theme, escape_plotly, new_figure, page_colours
 from headwise.viz_app.records.trace import Floats
 
 MOST_WAVES = 6
@@ -214,7 +214,7 @@ def bias_curves(
                 "type": "scatter",
                 "x": distances,
                 "y": values.astype(np.float32),
-                "name": name,
+                "name": escape_plotly(name),
                 "mode": "lines+markers",
                 "line": {
                     "color": theme.series[head % len(theme.series)],
@@ -222,7 +222,8 @@ def bias_curves(
                     "dash": dashes[head // len(theme.series) % len(dashes)],
                 },
                 "marker": {"size": 5},
-                "hovertemplate": f"{name}<br>distance %{{x}}<br>adds %{{y:.3f}}<extra></extra>",
+                "hovertemplate": f"{escape_plotly(name)}<br>distance %{{x}}<br>"
+                "adds %{y:.3f}<extra></extra>",
             }
             for head, (values, name) in enumerate(zip(bias, names, strict=True))
         ],

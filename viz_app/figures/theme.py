@@ -199,11 +199,15 @@ def _merged(properties: Mapping[str, Any], others: Mapping[str, Any]) -> Propert
 
 
 def escape_plotly(text: str) -> str:
-    """Escape text, so that Plotly reads no HTML, entity, formula or template in it."""
+    """Escape text, so that Plotly reads no HTML, entity, formula or template in it.
+
+    Its lines stay lines.
+    """
     return (
         text.replace("&", "&amp;")
         .replace("<", "&lt;")
         .replace(">", "&gt;")
         .replace("$", "&#36;")
         .replace("%{", "%&#123;")
+        .replace("\n", "<br>")
     )

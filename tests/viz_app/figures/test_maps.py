@@ -212,7 +212,10 @@ def test_long_labels_are_cut_by_letters_and_take_no_more_room(letter: str) -> No
 
 @pytest.mark.parametrize(
     ("rows", "columns", "down", "across"),
-    [(7, 11, 1, 1), (200, 11, 1, 1), (7, 60, 1, 2), (7, 200, 1, 4), (200, 200, 3, 4)],
+    [
+        *[(7, 11, 1, 1), (200, 11, 1, 1), (60, 6, 1, 1), (20, 20, 1, 1)],
+        *[(7, 60, 1, 2), (7, 200, 1, 4), (200, 200, 3, 4)],
+    ],
 )
 def test_each_axis_drops_labels_that_would_touch(
     rows: int, columns: int, down: int, across: int
@@ -222,6 +225,9 @@ def test_each_axis_drops_labels_that_would_touch(
     assert (len(layout.yaxis.labelalias), len(layout.xaxis.labelalias)) == (rows, columns)
     axis = layout.meta["readable"] - layout.margin.l - layout.margin.r
     assert axis / columns * across >= 11.5
+    signs = [note.text for note in layout.annotations if "label" in note.text]
+    assert bool(signs) == (across > 1)  # labels that are left out are said
+    assert not signs or f"each {across} columns" in signs[0].replace("<br>", " ")
     assert layout.meta["readable"] <= (layout.width or 760) + 12
 
 
@@ -295,3 +301,21 @@ def test_shares_are_drawn_from_minus_1_to_1_and_what_has_none_apart() -> None:
     [frame] = figure.layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, 0.5, 1.5)
     assert not share_map(shares, names=names, hover=names, **axes).layout.shapes
+
+
+@pytest.mark.parametrize("columns", [3, 6, 12, 20])
+@pytest.mark.parametrize("width", [290, 440])
+def test_few_columns_all_have_labels_in_a_narrow_map_too(columns: int, width: int) -> None:
+    axes: dict[str, Any] = {"rows": ["a long label of a row"] * 6, "columns": ["c"] * columns}
+    cells = np.full((6, columns), 0.5, np.float32)
+    titles = {"row_title": "predicted ← consumed", "column_title": "source (key)"}
+    layout = attention_map(cells, **axes, **titles, theme=LIGHT, width=width).layout
+    assert layout.xaxis.dtick == 1
+    assert layout.meta["readable"] - layout.margin.l - layout.margin.r >= 11.5 * columns
+
+
+def test_the_vectors_of_a_long_sentence_all_have_labels() -> None:
+    figure = vector_map(np.zeros((46, 8)), labels=["k: a"] * 46, limit=1.0, theme=LIGHT)
+    assert figure.layout.yaxis.dtick == 1
+    inner = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
+    assert inner / 46 >= 12

@@ -56,8 +56,8 @@ MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
 _MAP_WIDTH = 530
 """Pixels that the large map has in a window of 1,280."""
-_COMPARED = ((9, 3, 290), (18, 2, 440), (math.inf, 1, 900))
-"""Most columns of compared maps, how many of such stand side by side, and the pixels of each."""
+_COMPARED = ((3, 290), (2, 440), (1, 900))
+"""How many compared maps stand side by side, and the pixels of each."""
 
 
 @panel("heads")
@@ -301,9 +301,13 @@ def _show_comparison(
     earlier, later = compared
     a, b = (map_of_heads(trace, *shown, to_grid=grid.apply) for trace in compared)
     st.markdown(f"**{shown.name}**")
-    abreast, width = next(rest for most, *rest in _COMPARED if len(grid.columns) <= most)
     axes = map_arguments(grid, selection.theme)
     cells = {"measured": shown.measured, **axes}
+    abreast, width = next(
+        (abreast, width)
+        for abreast, width in _COMPARED
+        if abreast == 1 or attention_map(a, width=width, **cells).layout.meta["readable"] <= width
+    )
     maps = {
         "earlier_map": (f"Checkpoint {earlier.step:,}", attention_map(a, width=width, **cells)),
         "later_map": (f"Checkpoint {later.step:,}", attention_map(b, width=width, **cells)),

@@ -133,7 +133,7 @@ def _show_map(
     hover = np.array(
         [
             [
-                f"{row} · {column}<br>{restored} {shares[y, x]:+.3f}<br>log-odds {odds[y, x]:+.3f}"
+                f"{row} · {column}\n{restored} {shares[y, x]:+.3f}\nlog-odds {odds[y, x]:+.3f}"
                 for x, column in enumerate(columns)
             ]
             for y, row in enumerate(rows)
