@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -45,9 +46,31 @@ def words(picture: ElementTree.Element) -> set[str]:
     return {"".join(text.itertext()) for text in picture.iter(f"{SVG}text")}
 
 
+def size_of(picture: ElementTree.Element) -> list[int]:
+    """Return width and height of a picture in its own pixels."""
+    return [*map(int, picture.get("viewBox", "").split()[2:])]
+
+
+def chunks(content: bytes) -> dict[str, bytes]:
+    """Return the parts of a PNG file by their names, once their checksums are right."""
+    found, at = {}, 8
+    while at < len(content):
+        length = int.from_bytes(content[at : at + 4], "big")
+        name, inside = content[at + 4 : at + 8], content[at + 8 : at + 8 + length]
+        assert zlib.crc32(name + inside) == int.from_bytes(content[at + 8 + length :][:4], "big")
+        found[name.decode()] = inside
+        at += 12 + length
+    return found
+
+
 def expect_printable(picture: ElementTree.Element, millimetres: str, paper: Theme = LIGHT) -> None:
     """Assert that a picture fits a width, has a paper's colours, no marks, and legible letters."""
-    assert float(picture.get("width", "")) <= printed_width(int(millimetres))
+    pixels = size_of(picture)
+    assert pixels[0] <= printed_width(int(millimetres))
+    on_paper = [float(picture.get(side, "").removesuffix("mm")) for side in ("width", "height")]
+    millimetre = printed_width(int(millimetres)) / int(millimetres)
+    assert on_paper == pytest.approx([each / millimetre for each in pixels])
+    assert 0 < on_paper[0] <= int(millimetres)
     written = colours(picture)
     assert {paper.text, paper.background} <= written
     other = other_theme(paper)
@@ -133,7 +156,39 @@ def test_what_plotly_does_not_draw_is_saved_in_the_same_way(
     content = Path(file.path()).read_bytes()
     assert content.startswith(b"\x89PNG")
     width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
-    assert (width, height) == tuple(3 * int(picture.get(side, "")) for side in ("width", "height"))
+    assert [width, height] == [3 * each for each in size_of(picture)]
+    expect_size_and_title(content, width, float(picture.get("width", "").removesuffix("mm")))
+
+
+def expect_size_and_title(content: bytes, pixels: int, millimetres: float) -> None:
+    """Assert that a PNG file says how large it is on paper, and what it shows."""
+    parts = chunks(content)
+    across, down = (int.from_bytes(parts["pHYs"][at : at + 4], "big") for at in (0, 4))
+    assert parts["pHYs"][8] == 1  # a metre
+    assert across == down == pytest.approx(pixels / millimetres * 1_000, abs=1)
+    assert parts["iTXt"].startswith(b"Title\0")
+    assert parts["iTXt"].decode().endswith(" · Headwise")
+
+
+@pytest.mark.parametrize("form", ["svg", "png"])
+def test_a_picture_has_its_size_on_paper_and_says_which_head_run_and_step_it_shows(
+    app: App, form: str
+) -> None:
+    app.open(run="copy", step=400, q="c a f", layer=2, head=1, printed="85", pictures=form)
+    app.expect_labels("large", "x", ["c", "a", "f", "</s>"])
+    file = app.download(app.page.locator(".st-key-large-box .chart-tools .save"))
+    assert file.suggested_filename == f"headwise-copy-400-cross-layer2-head1.{form}"
+    content = Path(file.path()).read_bytes()
+    caption = "cross, layer 2, head 1 · run copy, step 400 · Headwise"
+    if form == "svg":
+        picture = ElementTree.fromstring(content)
+        expect_printable(picture, "85")
+        assert caption in words(picture)
+        assert picture.findtext(f"{SVG}title") == caption
+    else:
+        width = int.from_bytes(content[16:20], "big")
+        expect_size_and_title(content, width, width / 3 / (printed_width(85) / 85))
+        assert caption in chunks(content)["iTXt"].decode()
 
 
 def test_citation_and_downloads_are_of_the_trace(

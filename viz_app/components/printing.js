@@ -1,7 +1,8 @@
 // Saves figures as paper shows them. Plotly's own button saves what is on the screen: for the moment of
-// its click this script gives the figure other data and another layout, of which Plotly makes a copy.
+// its click this script gives the figure other data and another layout, of which Plotly makes a copy. The
+// picture that Plotly then hands to the browser is taken, and saved as those of all components are.
 
-import { FONT, givePaper, onPaper, paper, textWidth } from "./paper.js";
+import { FONT, givePaper, onPaper, paper, savePicture, textWidth } from "./paper.js";
 
 const WITH_NUMBER = 36; // pixels of the narrowest cell with a number in it
 const FEW_TICKS = 500; // pixels of a picture below which axes have few labels
@@ -14,7 +15,17 @@ export default function (component) {
   return () => document.removeEventListener("click", onClick, true);
 }
 
+const awaited = new Map(); // name of a picture's file → its size
+
 function onClick(event) {
+  const link = event.target.closest?.("a[download]");
+  const name = link?.download.replace(/\.svg$/, "");
+  if (awaited.has(name)) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    finish(fetch(link.href), name);
+    return;
+  }
   const figure = event.target.closest?.(".modebar-btn")?.closest(".js-plotly-plot");
   if (!figure || figure.dataset.printing) return;
   const { data, layout, _context } = figure;
@@ -22,6 +33,7 @@ function onClick(event) {
   const { options, ...drawn } = printed(figure);
   Object.assign(figure, drawn);
   _context.toImageButtonOptions = options;
+  awaited.set(options.filename, options);
   figure.dataset.printing = "true";
   setTimeout(() => {
     Object.assign(figure, { data, layout });
@@ -30,11 +42,19 @@ function onClick(event) {
   });
 }
 
+async function finish(answer, name) {
+  const { width, height } = awaited.get(name);
+  awaited.delete(name);
+  const text = await (await answer).text();
+  const picture = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
+  await savePicture(document.importNode(picture, true), { width, height, name });
+}
+
 function printed({ data, layout, _context }) {
   const print = copied(layout);
   print.paper_bgcolor = paper.ground;
   print.shapes = (print.shapes ?? []).filter((shape) => shape.name !== paper.mark);
-  const options = { ..._context.toImageButtonOptions };
+  const options = { ..._context.toImageButtonOptions, format: "svg", scale: 1 };
   const traces = data.filter((trace) => trace.meta !== paper.mark).map((trace) => copied(trace));
   for (const bar of traces.filter((trace) => trace.meta === paper.printed)) {
     bar.visible = true;

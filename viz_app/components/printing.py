@@ -1,7 +1,8 @@
 """Figures are saved for light or dark paper, without marks, with legible letters.
 
 The button below a figure draws it again in the browser. A picture is as many pixels wide as make
-its letters 7 points high where it is printed as wide as a column or a page of a paper.
+its letters 7 points high where it is printed as wide as a column or a page of a paper. It has this
+size in millimetres, and a line below it that names what it shows, its run and its step.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ def printed_width(millimetres: int) -> int:
     return int(millimetres * LETTERS / (_POINTS * _MILLIMETRES))
 
 
-def print_figures(theme: Theme, *, paper: Theme, form: str, millimetres: int) -> None:
+def print_figures(
+    theme: Theme, *, paper: Theme, form: str, millimetres: int, run: str, step: int
+) -> None:
     """Let the page's figures, drawn in this theme, be saved in the colours of a paper's.
 
-    The form of the files is "svg" or "png"; millimetres are the width on paper.
+    The form of the files is "svg" or "png"; millimetres are the width on paper. Run and step are
+    those that the page shows.
     """
     data = {
         "own": paper is theme,
@@ -41,6 +45,9 @@ def print_figures(theme: Theme, *, paper: Theme, form: str, millimetres: int) ->
         "letters": LETTERS,
         "form": form,
         "width": printed_width(millimetres),
+        "millimetres": millimetres,
+        "run": run,
+        "step": step,
         "mark": MARK,
         "printed": PRINTED,
         "bar": COLOUR_BAR,

@@ -67,6 +67,8 @@ def show_download_menu(
             paper=theme_named(view().paper),
             form=view().pictures,
             millimetres=int(view().printed),
+            run=selection.run.name,
+            step=selection.step,
         )
         offer_tables()
         _show_menu(selection, trace, grid_options or GridOptions(), others)

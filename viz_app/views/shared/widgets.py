@@ -183,7 +183,7 @@ def show_figure(
             config={
                 "displaylogo": False,
                 "modeBarButtons": [["toImage"]],
-                "toImageButtonOptions": saved | ({"scale": 3} if form == "png" else {}),
+                "toImageButtonOptions": saved,
             },
             key=key,
             width=own or widest,
