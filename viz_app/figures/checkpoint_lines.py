@@ -16,9 +16,9 @@ import plotly.graph_objects as go
 
 from headwise.model.ties import descending
 from headwise.viz_app.figures.head_matrix import StepColumns, step_ticks
-from headwise.viz_app.figures.matrix import shorten
 from headwise.viz_app.figures.selecting import vertical_line
 from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Floats
 
 _LINES, _ABOVE, _BELOW = 340, 12, 44

@@ -23,6 +23,7 @@ from headwise.viz_app.figures.theme import (
     escape_plotly,
     weight_scale,
 )
+from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Floats
 
 _LABEL_PIXELS = 12
@@ -37,11 +38,6 @@ _TOUCHED_CELL = 16
 """Least pixels of a cell on a phone."""
 LARGEST_CELL = 40.0
 """Most pixels of a cell."""
-
-
-def shorten(label: str, longest: int = _LONGEST_LABEL) -> str:
-    """Cut a label off where it has more than ``longest`` characters."""
-    return label if len(label) <= longest else label[: longest - 1] + "…"
 
 
 def label_width(labels: Sequence[str]) -> int:
@@ -63,7 +59,9 @@ def row_pixels(count: int, *, room: float, most: float) -> float:
 def token_axis(labels: Sequence[str], pixels: float) -> Properties:
     """Return properties of an axis of tokens that are ``pixels`` wide or tall each."""
     return {
-        "labelalias": {str(i): escape_plotly(shorten(label)) for i, label in enumerate(labels)},
+        "labelalias": {
+            str(i): escape_plotly(shorten(label, _LONGEST_LABEL)) for i, label in enumerate(labels)
+        },
         "tick0": 0,
         "dtick": label_step(len(labels), pixels),
         "tickformat": "d",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from headwise.viz_app.figures.matrix import shorten
 from headwise.viz_app.figures.theme import Theme, escape_plotly, new_figure
+from headwise.viz_app.records.texts import shorten
 
 _STEP, _ROW, _LETTER, _WIDTH = 84, 22, 7, 900
 """Pixels between steps, between candidates, of a letter, and of many steps together."""

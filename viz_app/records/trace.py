@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headwise.model.interface import Head, Kind
 from headwise.model.turned import Turned
+from headwise.viz_app.records.texts import shorten
 
 Floats = NDArray[np.float32]
 SPECIAL_IDS = frozenset({0, 2, 3})
@@ -171,7 +172,7 @@ class Trace:
         how = "off" if len(self.turned.are_off) == count else "turned"
         off = f", {count} head{'s' * (count > 1)} {how}" if count else ""
         return (
-            f"<Trace{of}: {_short(self.source_text)} → {_short(self.target_text)}, "
+            f"<Trace{of}: {shorten(self.source_text)!r} → {shorten(self.target_text)!r}, "
             f"{len(self.source)} and {len(self.predicted)} tokens{off}>"
         )
 
@@ -233,8 +234,3 @@ _WITHOUT_ARRAYS = (
     *("predicted", "top_tokens", "lens_tokens", "summary", "checks", "turned"),
 )
 """The fields of a trace that have no arrays."""
-
-
-def _short(text: str) -> str:
-    """Quote a text, or its beginning if it is long."""
-    return repr(text if len(text) <= 60 else f"{text[:59]}…")

@@ -714,6 +714,19 @@ def test_sinks_are_tried_and_open_their_heads(
     assert chosen == [{"kind": "cross", "layer": 2, "head": 3}]
 
 
+def test_words_that_the_vocabulary_lacks_are_named_however_long_and_many(
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = ["x" * 8_000, *(f"word{n}" for n in range(40))]
+    monkeypatch.setattr(type(run.tokenizers.source), "unknown", lambda *_: lacking)
+    app = start()
+    assert app.errors == []
+    [_, said] = unescaped(app.captions).split("Not in the vocabulary, so the model reads <unk>: ")
+    said = said.partition(".")[0]
+    assert said.startswith("x" * 39 + "… · word0 · word1 ·")
+    assert said.endswith("word10 · 29 more")
+
+
 def test_weight_on_tokens_without_content_is_said_and_left_out_by_a_click(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

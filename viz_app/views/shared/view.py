@@ -19,6 +19,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from headwise.model.validation import LONGEST_TEXT, is_too_long
 from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.state import (
     CHOICES,
@@ -416,8 +417,7 @@ def _used(shown: Any, written: Callable[[Any], str]) -> str:
 
 
 def _short(value: str) -> str:
-    value = make_visible(value[: _LONGEST + 1])
-    return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
+    return shorten(make_visible(value[: _LONGEST + 1]), _LONGEST)
 
 
 def enter(page: str) -> None:

@@ -15,6 +15,7 @@ from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.components.unseen import is_in_sight
 from headwise.viz_app.figures.tokens import scale_legend
+from headwise.viz_app.records.texts import shorten_all
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, trace_of, translation_of
 from headwise.viz_app.views.shared.download import show_download_menu
@@ -137,7 +138,7 @@ def _show_translation(
             f"({run.data.longest_source})."
         )
     if unknown := selection.run.tokenizers.source.unknown(selection.text):
-        words = escape_markdown(" · ".join(unknown))
+        words = escape_markdown(" · ".join(shorten_all(unknown)))
         notes.append(f"Not in the vocabulary, so the model reads \\<unk\\>: {words}.")
     if ending := describe_ending(run, trace):
         notes.append(ending)

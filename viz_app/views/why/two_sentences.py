@@ -9,6 +9,7 @@ import streamlit as st
 from headwise.viz_app.analysis.labels import next_token_label, token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.patching import Patching
+from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import tokens_of
 from headwise.viz_app.views.shared.errors import describe_error
@@ -41,6 +42,9 @@ from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.views.why.caches import attribution_of
 from headwise.viz_app.views.why.pair_maps import show_pair_maps
 from headwise.viz_app.views.why.patches import show_patching
+
+_LONGEST = 300
+"""Most characters of a sentence above its translation."""
 
 
 @panel("two sentences")
@@ -120,7 +124,7 @@ def _change_word(selection: Selection) -> None:
     )
     st.caption("Or change a word of A: a click chooses it")
     token_buttons(
-        words,
+        [shorten(word, 40) for word in words],
         name="Words of the first sentence: each can be changed to make the second",
         theme=selection.theme,
         key="changed_words",
@@ -135,7 +139,7 @@ def _change_word(selection: Selection) -> None:
         change_view(other=with_word(selection.text, place, view().why.in_its_place))
 
     st.text_input(
-        f"In place of “{escape_markdown(words[place])}”",
+        f"In place of “{escape_markdown(shorten(words[place], 40))}”",
         placeholder="another word, or several",
         **control("in_its_place", "Another word", on_change=change),
     )
@@ -153,7 +157,7 @@ def _show_translations(selection: Selection, asked: Asked, other: str) -> None:
         with column:
             forced = letter == "A" and bool(view().target.strip())
             whose = "your translation" if forced else "its translation"
-            st.markdown(f"**{letter}: {escape_markdown(text)}**, {whose}")
+            st.markdown(f"**{letter}: {escape_markdown(shorten(text, _LONGEST))}**, {whose}")
             show_target(selection, own, key=f"pair-{letter}", marked=_marked(asked, own))
 
 
