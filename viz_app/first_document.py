@@ -59,5 +59,7 @@ def document_routes(under: str) -> list[BaseRoute]:
         name = typed[request.url.path.rpartition("/")[2]]
         return RedirectResponse(f"./{name}?{request.url.query}".removesuffix("?"))
 
-    routes = [Route(f"{before}/{name}", answer) for name in ("", *sorted(names))]
-    return routes + [Route(f"{before}/{name}", lead_on) for name in typed]
+    return [
+        *(Route(f"{before}/{name}", answer) for name in ("", *sorted(names))),
+        *(Route(f"{before}/{name}", lead_on) for name in typed),
+    ]
