@@ -276,7 +276,17 @@ class Vocabulary(Protocol):
         """Decode ids as text; special tokens are left out."""
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the texts of tokens in the vocabulary; a token that begins a word has a space."""
+        """Return the text of each token by itself; one that begins a word has a space before it.
+
+        Bytes that are a part of a character are shown as ``<0xC3>``. Where a token says that a
+        word ends (``</w>``) or goes on (``@@``), ``·`` is after one with which it goes on.
+        """
+
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        """Return the texts of tokens that follow one another, with a space where a word begins.
+
+        Each token with a part of a character shows it, as ``é[1/2]`` and ``é[2/2]``.
+        """
 
     def words(self, ids: Sequence[int]) -> list[WordSpan]:
         """Split tokens into written words: spans in order, without gaps."""

@@ -15,11 +15,9 @@ from __future__ import annotations
 import json
 import re
 import string
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import ClassVar, Literal
 
 import tokenizers
@@ -27,6 +25,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from headwise.model.config import BOS, EOS, PAD, UNK
 from headwise.model.interface import WordSpan
+from headwise.model.spelling import BYTES, texts_of, word_spans
 from headwise.model.validation import (
     check_same_settings,
     check_text,
@@ -39,9 +38,7 @@ TokenizerKind = Literal["bpe", "word"]
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 """Tokens with the fixed ids 0 to 3."""
 
-_BYTES = tuple(f"<0x{value:02X}>" for value in range(256))
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-_CONTINUATION = re.compile(r"<0x[89AB][0-9A-F]>")
 _ALPHABET = " " + string.ascii_letters + string.digits + string.punctuation
 _WORDS = r" ?[\p{P}\p{S}]| ?[^\s\p{P}\p{S}]+|\s"
 _BARE_WORDS = pre_tokenizers.Split(
@@ -57,29 +54,7 @@ _CONTRACTION = re.compile(r"(?<=\w) (['’]) (?=(?:s|t|d|m|ll|re|ve)\b)")
 
 def byte_tokens(text: str) -> list[str]:
     """Return the tokens of the bytes of a text's UTF-8 form."""
-    return [_BYTES[byte] for byte in text.encode()]
-
-
-def _is_punctuation(text: str) -> bool:
-    return len(text) == 1 and unicodedata.category(text)[0] in "PS"
-
-
-def word_spans(texts: Sequence[str], special: Sequence[bool]) -> list[WordSpan]:
-    """Split tokens into written words: spans in order, without gaps.
-
-    A word begins at a space, at a punctuation mark and after one. A special token is a word by
-    itself. The text of a token is "" if it goes on with the character before it.
-    """
-    starts: list[int] = []
-    word_ended, before = True, ""
-    for index, (text, is_special) in enumerate(zip(texts, special, strict=True)):
-        alone = is_special or _is_punctuation(text.removeprefix(" "))
-        begins = word_ended or text[:1].isspace() or (alone and not before.isspace())
-        if begins and text:
-            starts.append(index)
-        word_ended = alone if text else word_ended
-        before = text
-    return [WordSpan(start, stop) for start, stop in pairwise([*starts, len(texts)])]
+    return [BYTES[byte] for byte in text.encode()]
 
 
 class Tokenizer:
@@ -106,7 +81,7 @@ class Tokenizer:
         and more if the single characters of the alphabet already exceed ``vocab_size``. This must
         be larger than the number of special and byte tokens.
         """
-        reserved = len(SPECIAL_TOKENS) + len(_BYTES)
+        reserved = len(SPECIAL_TOKENS) + len(BYTES)
         if vocab_size <= reserved:
             raise ValueError(f"vocab_size: expected more than {reserved}, got {vocab_size}")
         learner = _assemble(models.BPE())
@@ -122,7 +97,7 @@ class Tokenizer:
         )
         learned = json.loads(learner.to_str())["model"]
         tokens = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
-        vocabulary = {token: id for id, token in enumerate([*SPECIAL_TOKENS, *_BYTES, *tokens])}
+        vocabulary = {token: id for id, token in enumerate([*SPECIAL_TOKENS, *BYTES, *tokens])}
         merges = [(first, second) for first, second in learned["merges"]]
         return cls(_assemble_tokens(vocabulary, merges))
 
@@ -188,36 +163,29 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids; special tokens are left out, broken byte sequences become U+FFFD."""
-        text = b"".join(map(self._bytes, ids)).decode("utf-8", errors="replace")
-        return text.removeprefix(" ")
+        text = b"".join(self._bytes([id for id in ids if id >= len(SPECIAL_TOKENS)]))
+        return text.decode(errors="replace").removeprefix(" ")
 
-    def _bytes(self, id: int) -> bytes:
-        if id < len(SPECIAL_TOKENS):
-            return b""
-        token = self._tokens[id]
-        byte = _BYTE.fullmatch(token)
-        return bytes([int(byte[1], 16)]) if byte else token.encode()
+    def _bytes(self, ids: Sequence[int]) -> list[bytes]:
+        """Return the bytes of each token; of a special one, those of its name."""
+        tokens = [self._tokens[id] for id in ids]
+        found = map(_BYTE.fullmatch, tokens)
+        return [
+            bytes.fromhex(byte[1]) if byte else token.encode()
+            for token, byte in zip(tokens, found, strict=True)
+        ]
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the texts of tokens in the vocabulary; a token that begins a word has a space."""
         return [self._tokens[id] for id in ids]
 
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        """Return the texts of tokens that follow one another, as ``model/spelling.py`` says."""
+        return texts_of(self._bytes(ids))
+
     def words(self, ids: Sequence[int]) -> list[WordSpan]:
         """Split tokens into written words, as ``word_spans`` does."""
-        return word_spans(self._characters(ids), [id < len(SPECIAL_TOKENS) for id in ids])
-
-    def _characters(self, ids: Sequence[int]) -> list[str]:
-        """Return the text of each token; a character of several byte tokens is at the first."""
-        texts = [self._tokens[id] for id in ids]
-        for index, text in enumerate(texts):
-            if not _BYTE.fullmatch(text):
-                continue
-            stop = index + 1
-            while stop < len(ids) and _CONTINUATION.fullmatch(texts[stop]):
-                stop += 1
-            character = b"".join(map(self._bytes, ids[index:stop])).decode(errors="replace")
-            texts[index:stop] = [character] + [""] * (stop - index - 1)
-        return texts
+        return word_spans(self._bytes(ids), [id < len(SPECIAL_TOKENS) for id in ids])
 
 
 class WordTokenizer(Tokenizer):
@@ -266,6 +234,10 @@ class WordTokenizer(Tokenizer):
         """Join the words with the spacing of written text; unknown words are ``<unk>``."""
         shown = self.tokens([id for id in ids if id not in (PAD, BOS, EOS)])
         return _CONTRACTION.sub(r"\1", _NO_SPACE.sub("", " ".join(shown)))
+
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        """Return the words and marks themselves."""
+        return self.tokens(ids)
 
     def words(self, ids: Sequence[int]) -> list[WordSpan]:
         """Return a span for each token: each is a word."""

@@ -17,22 +17,17 @@ from transformers import AutoTokenizer
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Choices, Languages, SpecialIds, WordSpan
 from headwise.model.pretrained.folders import quiet
+from headwise.model.pretrained.notation import Notation, notation_of, spaces_before
 from headwise.model.pretrained.tokenizer_files import (
     check_tokenizer_files,
     panics_as_errors,
     read_files,
 )
-from headwise.model.tokenizer import word_spans
+from headwise.model.spelling import texts_of, word_spans
 from headwise.model.validation import check_text
 
-_SPACE = "▁"
-"""Stands for the space before a word in SentencePiece's tokens."""
 TARGET_TOKENIZER = "target_tokenizer"
 """Name of the folder, beside the model, of a tokenizer that is only for the target."""
-_PART = "\ufffd"
-"""Stands for bytes that are only a part of a character."""
-_LONGEST_CHARACTER = 4
-"""Bytes."""
 
 
 class PretrainedVocabulary:
@@ -44,20 +39,16 @@ class PretrainedVocabulary:
         self.vocab_size = size
         """The rows of the embedding; a tokenizer may use fewer."""
 
-    @cached_property
+    @property
     def kind(self) -> Literal["bpe", "word"]:
         """Return whether tokens are parts of words or whole words."""
-        return "word" if type(self._backend_model).__name__ == "WordLevel" else "bpe"
-
-    @property
-    def _backend_model(self) -> Any:
-        backend = getattr(self._tokenizer, "backend_tokenizer", None)
-        return getattr(backend, "model", None)
+        return "word" if self._notation.whole_words else "bpe"
 
     @cached_property
-    def _continues(self) -> str:
-        """What a token begins with that goes on with a word, as BERT's do; "" for others."""
-        return getattr(self._backend_model, "continuing_subword_prefix", None) or ""
+    def _notation(self) -> Notation:
+        tokens = {t for id, t in self._raw_tokens.items() if id not in self._special}
+        with self._lock:
+            return notation_of(self._tokenizer, tokens)
 
     @cached_property
     def _raw_tokens(self) -> dict[int, str]:
@@ -79,15 +70,14 @@ class PretrainedVocabulary:
         return {*tokenizer.all_special_ids, *_language_ids(tokenizer).values(), *codes}
 
     @cached_property
+    def _added(self) -> frozenset[int]:
+        """Return the ids of tokens that were added to the vocabulary, with their text."""
+        return frozenset(self._tokenizer.added_tokens_decoder)
+
+    @cached_property
     def control_ids(self) -> frozenset[int]:
         """Return the ids of tokens that stand for no text: padding, start, end, languages."""
         return frozenset(self._special - {self._tokenizer.unk_token_id})
-
-    @cached_property
-    def _byte_decoder(self) -> Any:
-        """The decoder of tokens that are written in bytes, as BART's; None for others."""
-        decoder = getattr(getattr(self._tokenizer, "backend_tokenizer", None), "decoder", None)
-        return decoder if type(decoder).__name__ == "ByteLevel" else None
 
     def _encoded(self, text: str, **settings: Any) -> Any:
         check_text(text)
@@ -114,48 +104,45 @@ class PretrainedVocabulary:
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids; special tokens are left out."""
         shown = [id for id in ids if id not in self._special]
-        if getattr(self._tokenizer, "separate_vocabs", False) and not self._is_target:
-            return "".join(self.tokens(shown)).strip()
+        of_source = getattr(self._tokenizer, "separate_vocabs", False) and not self._is_target
+        if of_source or self._notation.decodes_with_marks:
+            return b"".join(self._bytes(shown)).decode(errors="replace").strip()
         with self._lock:
             return str(self._tokenizer.decode(shown)).strip()
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the texts of tokens; one that begins a word has a space before it."""
-        return [self._text(id) for id in ids]
+        """Return the text of each token by itself, as ``Vocabulary.tokens`` says."""
+        return [
+            self._name(id) or self._notation.name(self._raw_tokens[id], added=id in self._added)
+            for id in ids
+        ]
 
-    def _text(self, id: int) -> str:
-        token = self._raw_tokens.get(id)
-        if token is None:
-            return f"<unused {id}>"
-        if id in self._special:
-            return token
-        if self._byte_decoder is not None:
-            return str(self._byte_decoder.decode([token]))
-        if self._continues:  # where a text has spaces before punctuation is not known
-            begun = token.removeprefix(self._continues)
-            return f" {token}" if begun == token else begun
-        return token.replace(_SPACE, " ")
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        """Return the texts of tokens that follow one another, as ``model/spelling.py`` says."""
+        return texts_of(self._bytes(ids))
 
     def words(self, ids: Sequence[int]) -> list[WordSpan]:
         """Split tokens into written words, as ``word_spans`` does."""
         if self.kind == "word":
             return [WordSpan(index, index + 1) for index in range(len(ids))]
-        alone = [id in self._special or id not in self._raw_tokens for id in ids]
-        return word_spans(self._characters(ids), alone)
+        return word_spans(self._bytes(ids), [self._name(id) is not None for id in ids])
 
-    def _characters(self, ids: Sequence[int]) -> list[str]:
-        """Return the text of each token; a character of several byte tokens is at the first."""
-        texts = self.tokens(ids)
-        for index, text in enumerate(texts):
-            for stop in range(index + 2, min(index + _LONGEST_CHARACTER, len(ids)) + 1):
-                if self._byte_decoder is None or not text.endswith(_PART):
-                    break
-                raw = [self._raw_tokens.get(id, "") for id in ids[index:stop]]
-                joined = self._byte_decoder.decode(raw)
-                if not joined.endswith(_PART):
-                    texts[index:stop] = [joined] + [""] * (stop - index - 1)
-                    break
-        return texts
+    def _name(self, id: int) -> str | None:
+        """Return the name of a token that is special or of an id without a token."""
+        token = self._raw_tokens.get(id, f"<unused {id}>")
+        return token if id in self._special or id not in self._raw_tokens else None
+
+    def _bytes(self, ids: Sequence[int]) -> list[bytes]:
+        names = [self._name(id) for id in ids]
+        tokens = [
+            self._notation.to_bytes(self._raw_tokens[id], added=id in self._added)
+            if name is None
+            else name.encode()
+            for id, name in zip(ids, names, strict=True)
+        ]
+        if self._notation.marks_ends:
+            return spaces_before(tokens, [name is not None for name in names])
+        return tokens
 
 
 class PretrainedTokenizers:

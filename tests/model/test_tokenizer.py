@@ -88,6 +88,12 @@ def test_frequent_words_are_tokens_and_other_characters_are_bytes(
     assert tokenizer.unknown(text) == []
 
 
+def test_parts_of_a_character_show_it_and_broken_ones_their_bytes(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("你")
+    assert tokenizer.texts(ids) == [" ", "你[1/3]", "你[2/3]", "你[3/3]"]
+    assert tokenizer.texts([*ids[:-1], EOS, ids[-1]]) == [" ", "<0xE4>", "<0xBD>", "</s>", "<0xA0>"]
+
+
 def test_a_vocabulary_never_holds_punctuation_beside_anything_else(tokenizer: Tokenizer) -> None:
     assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
     assert tokenizer.tokens(range(4)) == ["<pad>", "<unk>", "<s>", "</s>"]

@@ -61,7 +61,7 @@ ONE_TRAINING_NOTE = (
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 CONTINUATION = "·"
 """Prefix of the label of a token that does not begin a word."""
-_NO_TEXT = re.compile(r"<(pad|unk|s|/s|0x[0-9A-F]{2}|unused [0-9]+)>")
+_NO_TEXT = re.compile(r"<(pad|unk|s|/s|unused [0-9]+)>|(<0x[0-9A-F]{2}>)+")
 
 
 def make_visible(text: str) -> str:

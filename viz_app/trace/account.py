@@ -188,14 +188,16 @@ def word_to_compare(
 def token_of(vocabulary: Vocabulary, text: str) -> int | None:
     """Return the id of the token that a text is: a word, or a token that goes on with one.
 
-    So ``.`` is found, with and without the ``·`` that pages write before it. None if there is none.
+    So ``.`` is found, with and without the ``·`` that pages write before it, and ``un·`` where
+    tokens say whether a word ends. None if there is none.
     """
     text = text.strip()
     ids = vocabulary.encode(text)
     if len(ids) == 1 and not vocabulary.unknown(text):
         return ids[0]
-    texts, named = vocabulary.tokens(range(vocabulary.vocab_size)), text.removeprefix("·")
-    return texts.index(named) if named and named in texts else None
+    texts = vocabulary.tokens(range(vocabulary.vocab_size))
+    names = (text.removeprefix("·"), f" {text}")
+    return next((texts.index(name) for name in names if name.strip() and name in texts), None)
 
 
 def single_token(tokenizers: Tokenizers, word: str, *, name: str) -> int:
@@ -207,7 +209,7 @@ def single_token(tokenizers: Tokenizers, word: str, *, name: str) -> int:
     id = token_of(tokenizers.target, word)
     if id is None:
         ids = tokenizers.target.encode(word.strip())
-        read = " ".join(tokenizers.target.tokens(ids)) or "nothing"
+        read = " ".join(tokenizers.target.texts(ids)) or "nothing"
         raise ValueError(f"{name}: expected one token, got {word!r:.60}, read as {read}")
     return id
 

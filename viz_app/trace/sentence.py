@@ -179,12 +179,12 @@ def _integers(tensor: Tensor) -> NDArray[np.int64]:
 
 def to_tokens(tokenizer: Vocabulary, ids: Sequence[int]) -> Tokens:
     """Return the tokens of some ids, with the words that they make."""
-    words = []
+    texts, words = tokenizer.texts(ids), []
     for word in tokenizer.words(ids):
         inside = ids[word.start : word.stop]
-        text = tokenizer.decode(inside) if len(inside) > 1 else tokenizer.tokens(inside)[0]
+        text = tokenizer.decode(inside) if len(inside) > 1 else texts[word.start]
         words.append(Word(text.strip() or text, word.start, word.stop))
-    return Tokens(tuple(ids), tuple(tokenizer.tokens(ids)), tuple(words), tokenizer.control_ids)
+    return Tokens(tuple(ids), tuple(texts), tuple(words), tokenizer.control_ids)
 
 
 def _stack(seen: Captured, name_of: Callable[[int], str]) -> Tensor:

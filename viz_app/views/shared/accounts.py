@@ -20,7 +20,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.memory import account_bytes
-from headwise.viz_app.views.caches import Run, checkpoint_of, tokens_of
+from headwise.viz_app.views.caches import Run, checkpoint_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
@@ -136,8 +136,8 @@ def compared_words(run: Run, account: Account) -> tuple[str, str]:
 
 def target_labels(run: Run, ids: Sequence[int]) -> list[str]:
     """Return how people read target tokens that may come next."""
-    spaced = run.tokenizers.target.kind == "bpe"
-    return [next_token_label(text, spaced=spaced) for text in tokens_of(run, "target", ids).texts]
+    target = run.tokenizers.target
+    return [next_token_label(text, spaced=target.kind == "bpe") for text in target.tokens(ids)]
 
 
 def accounts_by_step(

@@ -6,12 +6,12 @@ import math
 
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import next_token_label, token_labels
+from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import tokens_of
+from headwise.viz_app.views.shared.accounts import target_labels
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -65,7 +65,7 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
     if words is None:
         return
     quick = attribution_of(selection.run, asked.pair, at, words)
-    names = _labels(selection, words)
+    names = [escape_markdown(name) for name in target_labels(selection.run, words)]
     _say_odds(quick, names, selection.run.description.logit_cap)
     if quick.same_answer and not quick.nothing_to_restore:
         _say_same_answer(asked, quick, names)
@@ -243,12 +243,6 @@ def _choose_words(selection: Selection, asked: Asked, at: int) -> tuple[int, int
         log_refusal(problem)
         st.error(describe_error(problem))
         return None
-
-
-def _labels(selection: Selection, ids: tuple[int, int]) -> list[str]:
-    spaced = selection.run.tokenizers.target.kind == "bpe"
-    texts = tokens_of(selection.run, "target", ids).texts
-    return [escape_markdown(next_token_label(text, spaced=spaced)) for text in texts]
 
 
 def _say_same_answer(asked: Asked, quick: Patching, names: list[str]) -> None:
