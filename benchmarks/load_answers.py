@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights, open_trained_run
+from headwise.model.files import lines_of
 from headwise.model.interface import KINDS, Head
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.records.trace import Floats
@@ -93,7 +94,7 @@ def address_of(run: str, head: Head, sentence: str, **choices: str) -> str:
 
 def sentences_of(run: str) -> Iterator[str]:
     """Sentences without end, none of them twice: those that the app measures with, then pairs."""
-    lines = (SENTENCES / f"{run}.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = lines_of((SENTENCES / f"{run}.jsonl").read_bytes())
     singles = list(dict.fromkeys(str(json.loads(line)["source"]) for line in lines))
     yield from singles
     yield from pairs_of(singles)

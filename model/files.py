@@ -5,6 +5,7 @@ What cannot be read or written raises a ``CheckpointError``.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
@@ -214,6 +215,18 @@ def read_bytes(path: Path, *, within: Path | None = None, most: int = MOST_BYTES
     """Read a whole file, as ``open_regular`` opens it."""
     with open_regular(path, within=within, most=most) as file:
         return file.read(os.fstat(file.fileno()).st_size)  # a log may grow meanwhile
+
+
+def lines_of(content: bytes) -> list[str]:
+    """Return the lines of a text in UTF-8, which a line feed, a carriage return or both end.
+
+    U+2028, U+0085 and their like are within a line, as for those who open a file as text. A byte
+    order mark is left out.
+
+    Raises:
+        UnicodeDecodeError: if it is not UTF-8.
+    """
+    return [line.decode() for line in content.removeprefix(codecs.BOM_UTF8).splitlines()]
 
 
 def parse_json(content: bytes) -> Any:

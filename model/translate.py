@@ -90,7 +90,7 @@ def _n_best(
 
 
 def _on_one_line(text: str) -> str:
-    return " ".join(text.splitlines())
+    return " ".join(text.splitlines())  # whatever a reader takes for the end of a line
 
 
 def translate_lines(
@@ -144,7 +144,8 @@ def main(arguments: TranslateArguments) -> None:
         arguments.languages,
     )
     handle = 0 if arguments.file == "-" else arguments.file
-    with open(handle, encoding="utf-8-sig", closefd=handle != 0) as lines:
+    # Only a line feed ends a line, as in a corpus.
+    with open(handle, encoding="utf-8-sig", newline="\n", closefd=handle != 0) as lines:
         for line in translate_lines(lines, run, checkpoint, arguments):
             print(line, flush=True)
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from headwise.model.files import CheckpointError, read_bytes, read_json
+from headwise.model.files import CheckpointError, lines_of, read_bytes, read_json
 from headwise.model.pretrained.folders import check_files
 from headwise.model.validation import validate_json
 
@@ -92,7 +92,7 @@ def _check_sentencepiece(content: bytes) -> None:
 
 
 def _check_lines(content: bytes) -> None:
-    lines = content.decode().splitlines()
+    lines = lines_of(content)
     if not lines:
         raise ValueError("expected a token in each line, got no line")
     if len({*lines}) < len(lines):

@@ -58,9 +58,11 @@ class PretrainedVocabulary:
                 self._tokenizer.target_encoder if self._is_target else self._tokenizer.encoder
             )
             return {id: token for token, id in vocabulary.items()}
-        # M2M100 does not count its languages.
-        ids = [*range(len(self._tokenizer)), *_language_ids(self._tokenizer).values()]
-        return dict(zip(ids, self._tokenizer.convert_ids_to_tokens(ids), strict=True))
+        # M2M100 does not count its languages; a vocabulary may have ids without a token.
+        known = {*self._tokenizer.get_vocab().values(), *_language_ids(self._tokenizer).values()}
+        ids = sorted({*range(len(self._tokenizer)), *known})
+        tokens = zip(ids, self._tokenizer.convert_ids_to_tokens(ids), strict=True)
+        return {id: token for id, token in tokens if token is not None}
 
     @cached_property
     def _special(self) -> set[int]:

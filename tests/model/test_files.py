@@ -11,6 +11,7 @@ from headwise.model.files import (
     append_log,
     cut_log,
     has_writer,
+    lines_of,
     only_writer,
     read_bytes,
     read_log,
@@ -197,3 +198,19 @@ def test_a_log_is_cut_after_a_step(tmp_path: Path) -> None:
     cut_log(path, 2)
     append_log(path, [{"step": 9}])
     assert list(read_log(path)) == [*rows[:3], {"step": 9}]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"a\n\nb", ["a", "", "b"]),
+        (b"\xef\xbb\xbfa\r\nb\r\n", ["a", "b"]),
+        (
+            "a\u2028b\nc\x85\x0b\x0c\x1c\n\u2029\n".encode(),
+            ["a\u2028b", "c\x85\x0b\x0c\x1c", "\u2029"],
+        ),
+    ],
+)
+def test_only_line_feeds_and_carriage_returns_end_a_line(content: bytes, lines: list[str]) -> None:
+    assert lines_of(content) == lines

@@ -78,6 +78,12 @@ def test_one_line_out_for_each_line_in(
     assert at_0("--batch-size", 1, text_file) == translated()
 
 
+def test_only_line_feeds_end_a_line(at_0: Command, text_file: Path) -> None:
+    """So the lines of the output are those of the input, as ``wc -l`` and corpora count them."""
+    text_file.write_bytes("One.\u2028Two.\r\n\x85x\ry\u2029z\r\n\r\nEnd".encode())
+    assert list(map(bool, at_0(text_file).split("\n"))) == [True, True, False, True, False]
+
+
 @pytest.mark.usefixtures("from_stdin")
 @pytest.mark.parametrize("dash", [[], ["-"]])
 def test_standard_input_is_read(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from headwise.model.files import lines_of
 from headwise.model.interface import HeadLike, head_name, to_head
 from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.api.opened import OpenedCheckpoint
@@ -107,7 +108,7 @@ def _links(
     place = "reference"
     if isinstance(reference, str | Path):
         place = str(reference)
-        reference = Path(reference).read_text(encoding="utf-8-sig").splitlines()
+        reference = lines_of(Path(reference).read_bytes())
     found = []
     for number, each in enumerate(reference, start=1):
         try:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
 
-from headwise.model.files import CheckpointError, read_bytes
+from headwise.model.files import CheckpointError, lines_of, read_bytes
 from headwise.viz_app.analysis.questions import KINDS, read_parameters, way_on
 from headwise.viz_app.lessons.records import Lesson, Step, names_in
 
@@ -71,7 +71,7 @@ def read_lesson(path: Path, check: Callable[[Step], None] = lambda step: None) -
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise LessonError(path, 1, f"shorten the file to {_MOST_BYTES:,} bytes")
-        lines = read_bytes(path, within=path.parent, most=_MOST_BYTES).decode().splitlines()
+        lines = lines_of(read_bytes(path, within=path.parent, most=_MOST_BYTES))
     except (CheckpointError, OSError, UnicodeDecodeError) as error:
         raise LessonError(path, 1, f"cannot be read as text in UTF-8 ({error})") from error
     return _Reader(path, lines).read(named[1], check)

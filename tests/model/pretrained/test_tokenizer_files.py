@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from headwise.model.files import CheckpointError
 from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.pretrained.tokenizer_files import panics_as_errors
-from headwise.model.pretrained.tokenizers import load_tokenizer
+from headwise.model.pretrained.tokenizers import PretrainedVocabulary, load_tokenizer
 from tests.model.pretrained.tiny import MakeFolder, change_json
 
 FILES = [
@@ -76,6 +77,22 @@ def test_a_damaged_file_is_named(
         assert re.search("expected|not |No |EOF|Invalid", refused(folder, file)), name
     (folder / file).write_bytes(content)
     load_tokenizer(folder)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_separators_are_tokens_of_a_vocabulary(tmp_path: Path, end: str) -> None:
+    special, words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], ["the", "x\x85y", "a", "b"]
+    lines = [*special, "\u2028", "\x85", *words]  # of both, the library makes the empty token
+    (tmp_path / "vocab.txt").write_bytes("".join(f"{line}{end}" for line in lines).encode())
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    found = load_tokenizer(tmp_path)
+    assert found.encode("the a b", add_special_tokens=False) == [7, 9, 10]
+    vocabulary = PretrainedVocabulary(found, threading.Lock(), is_target=False, size=len(lines))
+    assert vocabulary.tokens(range(7, 11)) == [f" {word}" for word in words]
+    with (tmp_path / "vocab.txt").open("a") as file:
+        file.write("the\n")
+    assert "a token in each line, got some twice" in refused(tmp_path, "vocab.txt")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -85,6 +85,15 @@ def test_errors_are_those_of_och_and_ney(
         assert headwise.align(checkpoint, PAIRS, reference=same).errors == found.errors
 
 
+def test_a_file_of_links_has_the_lines_that_an_editor_shows(
+    checkpoint: headwise.OpenedCheckpoint, tmp_path: Path
+) -> None:
+    path = tmp_path / "links.txt"
+    path.write_bytes("0-0\u20281-1\r\n0-0\x85\r\n0-0 3-1\r\n\r\n".encode())
+    found = headwise.align(checkpoint, PAIRS, reference=path)
+    assert found.errors == headwise.align(checkpoint, PAIRS, reference=REFERENCE).errors
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -49,6 +49,16 @@ def test_a_lesson_has_what_its_file_says(tmp_path: Path) -> None:
     assert lesson.steps[0].view["target"] == "El gato."
 
 
+def test_only_line_feeds_end_a_line_of_a_lesson(tmp_path: Path) -> None:
+    head = HEAD.replace("teaches", "sentence: One.\u2028Two.\x85Three.\nteaches")
+    for text in (head + 3 * STEP, (head + 3 * STEP).replace("\n", "\r\n")):
+        path = tmp_path / "01-rows.md"
+        path.write_bytes(text.encode())
+        lesson = read_lesson(path)
+        assert lesson.sentence == "One.\u2028Two.\x85Three."
+        assert [step.line for step in lesson.steps] == [7, 18, 29]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [

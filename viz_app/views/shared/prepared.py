@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from headwise.model.files import lines_of
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.cache import cached
 
@@ -35,7 +36,7 @@ def prepared_pairs(run: Run) -> tuple[PreparedPair, ...]:
     def read() -> tuple[PreparedPair, ...]:
         if not path.is_file():
             return ()
-        rows = path.read_text(encoding="utf-8").splitlines()
+        rows = lines_of(path.read_bytes())
         pairs = (reader.validate_json(row) for row in rows)
         unknown = run.tokenizers.source.unknown
         return tuple(pair for pair in pairs if not (unknown(pair.a) or unknown(pair.b)))
