@@ -13,8 +13,10 @@ from pathlib import Path
 from threading import Thread
 
 import streamlit as st
+from starlette.middleware import Middleware
 
 from headwise.viz_app.first_document import document_routes
+from headwise.viz_app.left_pages import LeftPages, keep_threads_apart
 
 
 def _import_pages() -> None:
@@ -44,8 +46,10 @@ async def _started(_: st.App) -> AsyncIterator[None]:
     yield
 
 
+keep_threads_apart()
 app = st.App(
     Path(__file__).with_name("script.py"),
     routes=document_routes(st.get_option("server.baseUrlPath")),
+    middleware=[Middleware(LeftPages)],
     lifespan=_started,
 )

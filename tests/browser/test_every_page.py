@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -206,6 +207,32 @@ def test_what_is_done_in_a_page_that_was_left_does_not_lose_the_next(
     app.page.locator(".st-key-causal").wait_for()
     app.page.wait_for_timeout(4_000)  # until an answer has come that should not have been asked for
     app.page.locator(".st-key-causal").click()  # the page is there, and takes clicks
+
+
+@pytest.mark.parametrize(
+    ("path", "title"), [("/", "Why"), ("/embeddings", "Training")], ids=["Why", "Training"]
+)
+def test_a_menu_that_closes_behind_a_click_on_a_page_does_not_lose_the_page(
+    new_app: NewApp, path: str, title: str
+) -> None:
+    app = new_app()
+    app.be_far(0)
+    app.open(path, q="I am hungry.")
+    menu = app.page.locator(".st-key-download-menu button").first
+    menu.click()
+    app.page.locator(".st-key-pictures").get_by_role("radio", name="png").click()
+    app.rest()
+    app.page.evaluate("() => { window.far = 2_000; }")
+    app.page.get_by_role("link", name=title, exact=True).evaluate(
+        """link => {
+            link.click();
+            document.querySelector('.st-key-download-menu button').click();
+        }"""
+    )
+    app.page.wait_for_url(re.compile(f"/{title.lower()}[?]"))
+    app.page.wait_for_timeout(4_000)  # until all that was asked for has been answered
+    assert len(app.page.locator(".stMain").inner_text()) > 300
+    assert app.complaints == []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 // Asks Streamlit for something at a moment when that disturbs nothing. Where a panel is drawn right
-// behind another one, the browser keeps on the page what should be gone, or fails. Where a panel of
-// this page is asked for after another page was, and before the server has said that it begins to
-// draw that page, the other page stays empty (Streamlit 1.67).
+// behind another one, the browser keeps on the page what should be gone, or fails (Streamlit 1.67).
 
 const RESTING = '[data-test-script-state="notRunning"][data-test-connection-state="CONNECTED"]';
 const TICK = 50; // milliseconds
@@ -13,7 +11,6 @@ const LEFT = '[data-testid="stMain"], [data-testid="stSidebarUserContent"]';
 
 let busy = 0;
 let unanswered = -Infinity; // when the server was asked for something, until it says anything
-let asked = null; // the path of the page that was asked for, until it begins to be drawn
 let leaving = 0; // the interval that looks whether it has begun
 const timers = new WeakMap();
 
@@ -36,17 +33,16 @@ function noteAnswer() {
   noteBusy();
 }
 
-// A page that is left takes no clicks and keys: what is done there would lose the next page likewise.
+// A page that is left takes no clicks and keys: what has the whole page drawn would have it drawn, and
+// not the next one.
 const leaveFor = (path) => {
   // Without the bar of pages, as where the app is embedded, nothing would say that it has begun.
   if (![...document.querySelectorAll(LINKS)].some((link) => link.pathname === path)) return;
-  asked = path;
   const until = performance.now() + PATIENCE;
   const look = () => {
     const hasBegun = document.querySelector(HERE)?.pathname === path || performance.now() > until;
     document.querySelectorAll(LEFT).forEach((part) => part.toggleAttribute("inert", !hasBegun));
     if (!hasBegun) return;
-    asked = null;
     noteBusy();
     clearInterval(leaving);
   };
@@ -71,7 +67,7 @@ export function sayAtRest(root, { rest, first, again }, isWanted, say) {
     const now = performance.now();
     if (!document.querySelector(RESTING) || now - last > LATE) noteBusy();
     last = now;
-    if (now < due || now - busy < rest || now - unanswered < PATIENCE || asked || !isWanted()) return;
+    if (now < due || now - busy < rest || now - unanswered < PATIENCE || !isWanted()) return;
     due = now + again;
     noteBusy();
     say();

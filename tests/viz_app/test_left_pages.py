@@ -1,0 +1,160 @@
+"""The page that was chosen is drawn, whatever is asked of the page before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from threading import Event, Thread
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.pages_manager import PagesManager
+
+from headwise.viz_app.left_pages import LeftPages, keep_threads_apart
+
+LARGE = 2**20
+"""More bytes than a message has that says which page begins."""
+
+
+def asks(page: str, part: str = "") -> bytes:
+    """What a browser that shows a page, or asks for it, sends; of a part of it, or of all."""
+    said = BackMsg()
+    said.rerun_script.page_script_hash = page
+    said.rerun_script.fragment_id = part
+    said.rerun_script.query_string = "q=Hund"
+    return said.SerializeToString()
+
+
+def begins(page: str) -> bytes:
+    """What the server sends when it begins to draw a page, or a part of it."""
+    said = ForwardMsg()
+    said.new_session.page_script_hash = page
+    return said.SerializeToString()
+
+
+def turns_to(page: str) -> bytes:
+    """What the server sends when the script has said which page it draws."""
+    said = ForwardMsg()
+    said.navigation.page_script_hash = page
+    return said.SerializeToString()
+
+
+def heard(conversation: Sequence[tuple[str, bytes]]) -> list[bytes]:
+    """What the server hears in a conversation of a browser (``<``) with it (``>``)."""
+    found = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.receive", "bytes": said.pop(0)}
+
+    async def send(_: Message) -> None:
+        pass
+
+    async def serve(_: Scope, receive: Receive, send: Send) -> None:
+        for who, data in conversation:
+            if who == "<":
+                found.append((await receive())["bytes"])
+            else:
+                await send({"type": "websocket.send", "bytes": data})
+
+    said = [data for who, data in conversation if who == "<"]
+    asyncio.run(LeftPages(serve)({"type": "websocket"}, receive, send))
+    return found
+
+
+SEEN = [("<", asks("")), (">", begins("main")), (">", turns_to("translate"))]
+"""A browser has opened the app, and shows its first page, which begins under another name."""
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        pytest.param([("<", asks("translate", "menu"))], asks("translate", "menu"), id="no other"),
+        pytest.param(
+            [("<", asks("why")), ("<", asks("translate", "menu"))],
+            asks("why", "menu"),
+            id="before the next page begins",
+        ),
+        pytest.param(
+            [("<", asks("why")), (">", begins("why")), ("<", asks("translate", "menu"))],
+            asks("why", "menu"),
+            id="before the browser hears that it has begun",
+        ),
+        pytest.param(
+            [("<", asks("why")), (">", begins("translate")), ("<", asks("translate", "menu"))],
+            asks("why", "menu"),
+            id="while a part of the page before begins",
+        ),
+        pytest.param(
+            [("<", asks("why")), (">", begins("why")), ("<", asks("translate"))],
+            asks("translate"),
+            id="back to the page before",
+        ),
+        pytest.param(
+            [(">", turns_to("inside")), ("<", asks("inside", "step"))],
+            asks("inside", "step"),
+            id="the app opens another page",
+        ),
+        pytest.param(
+            [(">", begins("inside")), ("<", asks("translate", "menu"))],
+            asks("inside", "menu"),
+            id="behind another page that the app opens",
+        ),
+        pytest.param(
+            [
+                *[("<", asks("gone")), (">", begins("gone")), (">", turns_to("translate"))],
+                ("<", asks("translate", "menu")),
+            ],
+            asks("translate", "menu"),
+            id="where there is no such page",
+        ),
+        pytest.param([(">", bytes(LARGE)), ("<", b"\xff")], b"\xff", id="not a message"),
+    ],
+)
+def test_a_part_is_asked_of_the_page_that_is_or_will_be_drawn(
+    then: list[tuple[str, bytes]], expected: bytes
+) -> None:
+    assert heard([*SEEN, *then])[-1] == expected
+
+
+def test_a_browser_that_connects_again_is_heard_as_it_is() -> None:
+    assert heard([("<", asks("why", "menu"))]) == [asks("why", "menu")]
+
+
+def test_a_thread_draws_the_page_that_it_was_started_for() -> None:
+    """A part of the page before may begin in another thread when the page has begun already."""
+    keep_threads_apart()
+    pages = PagesManager("script.py")
+    listed = {
+        name: {"page_script_hash": name, "url_pathname": name}
+        for name in ("embeddings", "training")
+    }
+    begun, disturbed, drawn = Event(), Event(), []
+
+    def draw() -> None:
+        pages.set_script_intent("training", "")
+        pages.set_current_page_script_hash("training")
+        begun.set()
+        disturbed.wait(30)
+        drawn.append(pages.set_pages_and_resolve(listed, fallback_page_hash="embeddings"))
+        drawn.append(pages.current_page_script_hash)
+
+    thread = Thread(target=draw)
+    thread.start()
+    begun.wait(30)
+    pages.set_script_intent("embeddings", "")
+    pages.set_current_page_script_hash("embeddings")
+    disturbed.set()
+    thread.join()
+    assert drawn == [listed["training"], "training"]
+
+
+def test_a_thread_begins_with_the_page_that_was_drawn_last() -> None:
+    keep_threads_apart()
+    pages, found = PagesManager("script.py"), []
+    pages.set_current_page_script_hash("why")
+    thread = Thread(target=lambda: found.append(pages.current_page_script_hash))
+    thread.start()
+    thread.join()
+    assert found == ["why"]
