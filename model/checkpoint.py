@@ -151,6 +151,10 @@ class TrainedRun:
         return ""
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def ignored_settings(self) -> dict[str, Any]:
         return {}  # our decoding follows all that a run of ours has
 

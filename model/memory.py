@@ -76,6 +76,10 @@ class MemoryRun:
         return ""
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def ignored_settings(self) -> dict[str, Any]:
         return {}
 

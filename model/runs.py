@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,17 +20,16 @@ from headwise.model.config import TrainingConfig, TransformerConfig
 from headwise.model.files import CheckpointError, NoCheckpointYetError, read_log
 from headwise.model.interface import DEFAULT_LANGUAGES, Choices, Description, Languages, Tokenizers
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
-from headwise.model.pretrained.folders import (
-    checkpoint_folders,
-    is_pretrained,
-    log_path,
-    trainer_log,
-)
+from headwise.model.pretrained.checkpoints import checkpoint_folders, is_pretrained
+from headwise.model.pretrained.folders import log_path, trainer_log
+from headwise.model.pretrained.weights_files import why_not_read
 from headwise.model.run_info import Counts, DataSource
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx")
 """Endings of files with weights. A folder that has one and no configuration is of no training that
 has just begun."""
+_MOST_NAMED = 10
+"""Folders that a message names."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -97,6 +97,10 @@ class Run(Protocol):
         """Return which kind of adapter was merged into which model, in words; "" if none was."""
 
     @property
+    def remarks(self) -> Sequence[str]:
+        """Return sentences on steps that folders' names do not say, and on what is not opened."""
+
+    @property
     def ignored_settings(self) -> Mapping[str, Any]:
         """Return settings of generation that our decoding does not follow: names and values."""
 
@@ -148,8 +152,12 @@ def open_folder(folder: Path, name: str) -> Run:
             "a run (run.json), a Hugging Face model (config.json) or a training's folder "
             "(checkpoint-…)"
         )
+        if told := why_not_read(folder):
+            raise CheckpointError(f"{folder}: expected {expected}; {told}")
         if any(path.suffix in _WEIGHTS for path in folder.iterdir()):
             raise CheckpointError(f"{folder}: expected {expected}; found none of them")
+        if below := _runs_below(folder):
+            raise CheckpointError(f"{folder}: expected {expected}; name one in it: {below}")
         raise NoCheckpointYetError(
             f"{folder}: there is no checkpoint yet; wait for the training, or name the folder of "
             f"{expected}"
@@ -157,6 +165,15 @@ def open_folder(folder: Path, name: str) -> Run:
     from headwise.model.pretrained.run import PretrainedRun
 
     return PretrainedRun(folder, name)
+
+
+def _runs_below(folder: Path) -> str:
+    """List the folders in a folder that can be opened."""
+    with suppress(OSError):  # a folder that is not ours to read
+        below = [path for path in sorted(folder.glob("*")) if path.is_dir()]
+        runs = [path for path in below if (path / "run.json").is_file() or is_pretrained(path)]
+        return ", ".join(map(str, runs[:_MOST_NAMED])) + ", …" * (len(runs) > _MOST_NAMED)
+    return ""
 
 
 def steps_in(folder: Path) -> list[int]:

@@ -106,6 +106,8 @@ def _folders(models: Sequence[str]) -> dict[str, Path]:
         try:
             run = open_folder(folder, model)
             run.steps()
+            for remark in run.remarks:
+                tqdm.write(remark)
             _ = run.tokenizers  # loaded now, so that what is missing is said before the app starts
         except NoCheckpointYetError as waiting:
             tqdm.write(f"{waiting}. The app shows its first checkpoint when it is complete.")

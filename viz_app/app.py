@@ -29,7 +29,7 @@ def _import_pages() -> None:
     gc.disable()
     try:
         import_module("headwise.viz_app.views.pages")
-        from headwise.model.pretrained.folders import is_pretrained
+        from headwise.model.pretrained.checkpoints import is_pretrained
         from headwise.viz_app.served import served_models
 
         if any(map(is_pretrained, served_models().values())):

@@ -25,7 +25,8 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 def is_adapter(folder: Path) -> bool:
     """Return whether a folder has an adapter and no whole model."""
-    return (folder / CONFIG).is_file() and not (folder / "config.json").is_file()
+    whole = ("model.safetensors", "model.safetensors.index.json")
+    return (folder / CONFIG).is_file() and not any((folder / name).is_file() for name in whole)
 
 
 def adapter_kind(folder: Path, *, within: Path) -> str:

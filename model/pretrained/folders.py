@@ -1,14 +1,12 @@
 """What a Hugging Face folder has beside weights; no model is loaded.
 
-Which checkpoints there are, what their training logged, the configuration and the settings of
-generation, checked when they are read. ``transformers`` is imported only for the latter two.
+What its training logged, the configuration and the settings of generation, checked when they are
+read. ``transformers`` is imported only for the latter two.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,26 +16,22 @@ from typing import TYPE_CHECKING, Any
 from headwise.model.files import (
     MOST_BYTES,
     CheckpointError,
-    NoCheckpointYetError,
     check_regular,
-    read_bytes,
     read_json,
 )
-from headwise.model.pretrained.adapters import WEIGHTS as ADAPTER_WEIGHTS
-from headwise.model.pretrained.adapters import adapter_kind, base_of, is_adapter
+from headwise.model.pretrained.checkpoints import (
+    checkpoint_folders,
+    run_folder_of,
+    state_path,
+    trainer_state,
+)
 from headwise.model.pretrained.families import families_of
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig
 
-_CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})")
-_WEIGHTS = "model.safetensors"
-_INDEX = "model.safetensors.index.json"
-_STATE = "trainer_state.json"
 _READ = (".json", ".safetensors", ".spm", ".model", ".txt", ".jinja")
 """Endings of the files of a folder that may be read."""
-_MOST_OF_HEADER = 100_000_000
-"""Bytes of the header of a file of safetensors, as its library has it."""
 LOGGED = {
     "loss": "train_loss",
     "learning_rate": "learning_rate",
@@ -68,7 +62,7 @@ _NOT_DONE: dict[str, tuple[Any, ...]] = {
 """Settings of generation that our decoding does not have, and values that ask for nothing."""
 
 
-# --- files, checkpoints and their log ------------------------------------------------------------
+# --- files, and the log --------------------------------------------------------------------------
 
 
 def check_files(folder: Path) -> None:
@@ -88,134 +82,11 @@ def check_files(folder: Path) -> None:
             check_regular(path, within=within, most=most)
 
 
-def run_folder_of(folder: Path) -> Path:
-    """Return the folder of the training of which a folder is a checkpoint, or the folder itself."""
-    return folder.parent if _CHECKPOINT.fullmatch(folder.name) else folder
-
-
-def is_pretrained(folder: Path) -> bool:
-    """Return whether a folder holds a Hugging Face model, or checkpoints of one."""
-    is_single = (folder / "config.json").is_file() or is_adapter(folder)
-    return is_single or bool(numbered_folders(folder))
-
-
-def numbered_folders(folder: Path) -> dict[int, Path]:
-    """Map steps to the folders of checkpoints, in order, complete or not."""
-    matches = ((_CHECKPOINT.fullmatch(path.name), path) for path in folder.glob("checkpoint-*"))
-    return dict(sorted((int(match[1]), path) for match, path in matches if match))
-
-
-def checkpoint_folders(folder: Path) -> dict[int, Path]:
-    """Map steps to the folders of complete checkpoints.
-
-    The Trainer writes its state last; where it has done so in any checkpoint, one without is not
-    complete yet. Where it has not, the weights of the last step must be as long as they say.
-    """
-    complete = {
-        step: path for step, path in numbered_folders(folder).items() if weights_files(path)
-    }
-    ended = {step: path for step, path in complete.items() if (path / _STATE).is_file()}
-    if not ended and complete and not all(map(is_whole, weights_files(complete[max(complete)]))):
-        del complete[max(complete)]
-    return ended or complete
-
-
-def is_whole(file: Path) -> bool:
-    """Return whether a file of safetensors is as long as its header says."""
-    try:
-        size = file.stat().st_size
-        with file.open("rb") as opened:
-            length = int.from_bytes(opened.read(8), "little")
-            header = json.loads(opened.read(min(length, size, _MOST_OF_HEADER)))
-        ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name[:2] != "__"]
-        return size == 8 + length + max(ends)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
-        return False
-
-
-def weights_files(folder: Path) -> list[Path]:
-    """List the weights files of a checkpoint; none where one of them is missing.
-
-    Those of an adapter are its own, without those of its base.
-    """
-    if is_adapter(folder):
-        return [folder / ADAPTER_WEIGHTS] if (folder / ADAPTER_WEIGHTS).is_file() else []
-    if (folder / _WEIGHTS).is_file():
-        return [folder / _WEIGHTS]
-    if not (folder / _INDEX).is_file():
-        return []
-    try:
-        names = set(json.loads(read_bytes(folder / _INDEX))["weight_map"].values())
-        files = [folder / Path(name).name for name in sorted(names)]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return []
-    return files if all(file.is_file() for file in files) else []
-
-
-def weights_by_step(folder: Path) -> dict[int, Path]:
-    """Map steps to folders with weights; a folder of a single model has one step.
-
-    Of adapters, step 0 is the model that they are of; a single one has step 1, if none is known.
-    """
-    found = checkpoint_folders(folder)
-    if not found:
-        if not weights_files(folder):
-            raise _without_weights(folder)
-        least, step = int(is_adapter(folder)), trainer_state(folder).get("global_step", 0)
-        found = {max(step, least) if isinstance(step, int) else least: folder}
-    newest = found[max(found)]
-    return {0: model_folder(newest)} | found if is_adapter(newest) else found
-
-
-def model_folder(folder: Path) -> Path:
-    """Return the folder with the configuration of a checkpoint's model: that of an adapter's base.
-
-    Raises:
-        CheckpointError: if an adapter cannot be opened, or its base is not there.
-    """
-    if not is_adapter(folder):
-        return folder
-    within = run_folder_of(folder)
-    adapter_kind(folder, within=within)
-    base = base_of(folder, within=within)
-    if not weights_files(base):
-        raise _without_weights(base)
-    return base
-
-
-def _without_weights(folder: Path) -> CheckpointError:
-    for place in (folder, *numbered_folders(folder).values()):
-        for path in sorted(place.glob("adapter_model*.bin")):
-            return CheckpointError(
-                f"{path}: pickled weights are not read, since a pickle can run any program; save "
-                "the adapter as safetensors, as PEFT does by itself since its version 0.8"
-            )
-        for path in sorted(place.glob("pytorch_model*.bin")):
-            return CheckpointError(
-                f"{path}: pickled weights are not read, since a pickle can run any program; where "
-                'you trust it, convert it once, in its folder: python -c "from transformers import '
-                "AutoModelForSeq2SeqLM as M; M.from_pretrained('.').save_pretrained('.')\""
-            )
-    may_come = bool(numbered_folders(folder))
-    return (NoCheckpointYetError if may_come else CheckpointError)(
-        f"{folder}: no complete model.safetensors, and no checkpoint-… folder with one; wait for "
-        "the training, or restore the files"
-    )
-
-
-def trainer_state(folder: Path) -> dict[str, Any]:
-    """Read the state that the Trainer saves with a checkpoint; empty where there is none."""
-    path = folder / _STATE
-    if not path.is_file():
-        return {}
-    state = read_json(path, within=run_folder_of(folder))
-    return state if isinstance(state, dict) else {}
-
-
 def log_path(folder: Path) -> Path:
     """Return the file with what the training has logged up to its newest checkpoint."""
-    newest = list(checkpoint_folders(folder).values())
-    return (newest[-1] if newest else folder) / _STATE
+    states = [state_path(place) for place in checkpoint_folders(folder).values()]
+    written = [state for state in states if state.is_file()]
+    return (written or states or [state_path(folder)])[-1]
 
 
 def trainer_log(path: Path) -> list[dict[str, Any]]:

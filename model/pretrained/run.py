@@ -8,10 +8,12 @@ checkpoint of step 0. Nothing is ever written there, and pickles are not read.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
 import re
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,21 +28,23 @@ from headwise.model.files import CheckpointError, read_bytes
 from headwise.model.interface import Choices, Description, Languages, Origin
 from headwise.model.pretrained.adapters import CONFIG, adapter_kind, is_adapter, merge
 from headwise.model.pretrained.attention import ATTENTION
+from headwise.model.pretrained.checkpoints import (
+    base_folder,
+    config_folder,
+    find_checkpoints,
+    run_folder_of,
+    trainer_state,
+    weights_by_step,
+)
 from headwise.model.pretrained.families import FAMILIES
 from headwise.model.pretrained.folders import (
     check_files,
-    is_whole,
     log_path,
-    model_folder,
     quiet,
     read_config,
     read_generation,
-    run_folder_of,
     settings_not_followed,
     trainer_log,
-    trainer_state,
-    weights_by_step,
-    weights_files,
 )
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.pretrained.tokenizers import (
@@ -49,6 +53,7 @@ from headwise.model.pretrained.tokenizers import (
     load_tokenizer,
     load_tokenizers,
 )
+from headwise.model.pretrained.weights_files import are_whole, tensors_in, weights_files
 
 # (GPT-2 once saved the causal mask.)
 _IN_LAYER = re.compile(r"\.(layers?|block|h)\.\d+\.(?!(attn|crossattention)\.(masked_)?bias$)")
@@ -73,7 +78,8 @@ class PretrainedRun:
         if step not in checkpoints:
             known = ", ".join(f"{s:,}" for s in checkpoints)
             raise CheckpointError(
-                f"{self.folder}: no weights of step {step:,}; there are those of: {known}"
+                f"{self.folder}: no weights of step {step:,}; there are those of: "
+                + ". ".join([known, *self.remarks])
             )
         return checkpoints[step]
 
@@ -90,8 +96,12 @@ class PretrainedRun:
         return list(weights_by_step(self.folder).values())[-1]
 
     @property
+    def _base_folder(self) -> Path:
+        return base_folder(self._newest)
+
+    @property
     def _model_folder(self) -> Path:
-        return model_folder(self._newest)
+        return config_folder(self._base_folder)
 
     @property
     def adapter(self) -> str:
@@ -99,7 +109,13 @@ class PretrainedRun:
         if not is_adapter(self._newest):
             return ""
         kind = adapter_kind(self._newest, within=run_folder_of(self._newest))
-        return f"adapter ({kind}) of {self._model_folder.name}"
+        without = "; step 0 is without it" if self._folder_of(0) == self._base_folder else ""
+        return f"adapter ({kind}) of {self._base_folder.name}{without}"
+
+    @property
+    def remarks(self) -> list[str]:
+        """Return sentences on steps that folders' names do not say, and on what is not opened."""
+        return find_checkpoints(self.folder).remarks
 
     @cached_property
     def _config(self) -> Any:
@@ -114,7 +130,7 @@ class PretrainedRun:
                     self._config, attn_implementation=ATTENTION
                 )
                 inner.generation_config = self._generation
-                _untie(inner, weights_files(self._model_folder))
+                _untie(inner, weights_files(self._base_folder))
                 _drop_images(inner)
                 return PretrainedModel(inner)
         except CheckpointError:
@@ -151,7 +167,7 @@ class PretrainedRun:
     @property
     def planned_steps(self) -> int | None:
         """Return the number of steps of the whole training, if the Trainer has written it."""
-        steps = trainer_state(self._newest).get("max_steps")
+        steps = trainer_state(log_path(self.folder).parent).get("max_steps")
         return steps if isinstance(steps, int) and steps > 0 else None
 
     @property
@@ -167,7 +183,8 @@ class PretrainedRun:
     @cached_property
     def _tokenizer_folder(self) -> Path:
         names = ("tokenizer_config.json", "tokenizer.json", "vocab.json", "vocab.txt")
-        for folder in (self._newest, self.folder, self._model_folder):
+        above = run_folder_of(self._newest)
+        for folder in (self._newest, self.folder, above, self._model_folder):
             if any((folder / name).is_file() for name in names):
                 return folder
         raise CheckpointError(
@@ -222,18 +239,22 @@ class PretrainedRun:
             CheckpointError: if they are missing, truncated, pickled, of another model, or not
                 finite.
         """
-        adapter, config = self._folder_of(step), self._config
-        folder = model_folder(adapter)
+        adapter = self._folder_of(step)
+        folder = base_folder(adapter)
         check_files(folder)
         files = weights_files(folder)
+        empty = self._empty.inner
         try:
-            with quiet():
-                inner, found = AutoModelForSeq2SeqLM.from_pretrained(
-                    folder,
-                    config=config,
+            places = tensors_in(files, empty.state_dict().keys())
+            with quiet(), ExitStack() as stack:
+                opened = {path: stack.enter_context(safe_open(path, "pt")) for path in files}
+                inner, found = type(empty).from_pretrained(
+                    None,
+                    state_dict={
+                        n: opened[file].get_slice(its) for n, (file, its) in places.items()
+                    },
+                    config=copy.deepcopy(self._config),
                     attn_implementation=ATTENTION,
-                    local_files_only=True,
-                    use_safetensors=True,
                     dtype=dtype,
                     output_loading_info=True,
                     ignore_mismatched_sizes=True,  # they are refused below, with their names
@@ -252,9 +273,11 @@ class PretrainedRun:
         }
         for what, names in wrong.items():
             if tensors := sorted(names):
+                others = sorted(found["unexpected_keys"])[:1] if what == "missing" else []
                 raise CheckpointError(
-                    f"{files[0]}: {what} tensors: {', '.join(tensors[:3])}; are these the weights "
-                    "of this config.json?"
+                    f"{files[0]}: {what} tensors: {', '.join(tensors[:3])}"
+                    + "".join(f" (there is {name})" for name in others)
+                    + "; are these the weights of this config.json?"
                 )
         if folder != adapter:
             check_files(adapter)
@@ -277,10 +300,10 @@ class PretrainedRun:
         """Return a hash of the weights of a step."""
         digest = hashlib.sha256()
         folder = self._folder_of(step)
-        for place in dict.fromkeys((model_folder(folder), folder)):
+        for place in dict.fromkeys((base_folder(folder), folder)):
             check_files(place)
             for path in weights_files(place):
-                if not is_whole(path):
+                if not are_whole([path]):
                     raise CheckpointError(
                         f"{path}: truncated, or not safetensors; restore the file or remove it"
                     )
@@ -303,23 +326,17 @@ def _untie(inner: Any, files: Sequence[Path]) -> None:
 
     Configurations may call weights tied that are not, as those of T5 1.1 do.
     """
-    places = {name: path for path in files for name in _names_in(path)}
+    try:
+        places = tensors_in(files, inner.state_dict().keys())
+    except (SafetensorError, OSError):
+        return  # loading it says why
     for one, other in inner.all_tied_weights_keys.items():
         if one in places and other in places:
-            tensors = [_read_tensor(places[name], name) for name in (one, other)]
+            tensors = [_read_tensor(*places[name]) for name in (one, other)]
             if not torch.equal(*tensors):
                 module, _, name = one.rpartition(".")
                 empty = torch.nn.Parameter(torch.empty_like(inner.get_parameter(one)))
                 setattr(inner.get_submodule(module), name, empty)
-
-
-def _names_in(path: Path) -> list[str]:
-    """Return the names of the tensors of a file; none where they cannot be read."""
-    try:
-        with safe_open(path, "pt") as file:
-            return list(file.keys())
-    except (SafetensorError, OSError):
-        return []  # loading it says why
 
 
 def _read_tensor(path: Path, name: str) -> torch.Tensor:

@@ -47,6 +47,11 @@ class OpenedRun(Sequence[OpenedCheckpoint]):
         return self.opened.steps()
 
     @property
+    def remarks(self) -> Sequence[str]:
+        """Return sentences on steps that folders' names do not say, and on what is not opened."""
+        return self.opened.remarks
+
+    @property
     def tokenizers(self) -> Tokenizers:
         """Return the vocabularies of source and target."""
         return self.opened.tokenizers

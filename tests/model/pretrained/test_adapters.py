@@ -62,7 +62,7 @@ def test_an_adapter_is_two_checkpoints_its_base_and_both_together(
     expected = logits(adapt(base, folder, kind))
     run = open_run(str(folder), root=tmp_path)
     assert (run.steps(), run.name) == ([0, 1], "adapter")
-    assert run.adapter == f"adapter ({adapters.MERGED[kind]}) of {base.name}"
+    assert run.adapter == f"adapter ({adapters.MERGED[kind]}) of {base.name}; step 0 is without it"
     plain, merged = (run.load(step) for step in (0, 1))
     whole = open_folder(base, "base")
     assert whole.adapter == ""
@@ -163,7 +163,9 @@ def test_damaged_weights_and_pickles_are_named(make_folder: MakeFolder, tmp_path
     with pytest.raises(CheckpointError, match=rf"{WEIGHTS}: .*(merged|truncated)"):
         open_folder(folder, "a").load(1)
     (folder / WEIGHTS).rename(folder / "adapter_model.bin")
-    with pytest.raises(CheckpointError, match="pickled weights are not read"):
+    with pytest.raises(
+        CheckpointError, match=r"pickled weights \(adapter_model\.bin\) are not read"
+    ):
         PretrainedRun(folder, "a").steps()
 
 

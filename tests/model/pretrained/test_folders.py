@@ -11,7 +11,8 @@ import pytest
 from transformers.utils import logging
 
 from headwise.model.files import CheckpointError
-from headwise.model.pretrained.folders import is_pretrained, quiet
+from headwise.model.pretrained.checkpoints import is_pretrained
+from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.run import PretrainedRun
 from tests.model.pretrained.tiny import WEIGHTS, change_json, trainer_state
 

@@ -20,7 +20,8 @@ from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Languages
 from headwise.model.placement import Placement
-from headwise.model.pretrained.folders import is_pretrained, quiet
+from headwise.model.pretrained.checkpoints import is_pretrained
+from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.runs import (
     choose_languages,
@@ -312,6 +313,43 @@ def test_weights_that_lack_what_the_configuration_wants_are_refused(
         PretrainedRun(folder, "t5").load(0)
 
 
+@pytest.mark.parametrize("name", ["t5", "bart", "marian", "bert2bert"])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda name: f"_orig_mod.{name}",  # torch.compile
+        lambda name: f"module.{name}",  # DistributedDataParallel
+        lambda name: f"module._orig_mod.{name}",
+        lambda name: f"model.{name}",  # a module of one's own, as Lightning wants it
+        lambda name: re.sub(r"(layer|layers|block)\.1\.", r"\1.1._fsdp_wrapped_module.", name),
+    ],
+)
+def test_weights_of_a_wrapped_model_are_those_of_the_model(
+    make_folder: MakeFolder, tmp_path: Path, name: str, wrap: Callable[[str], str]
+) -> None:
+    folder = shutil.copytree(make_folder(name), tmp_path / name)
+    if name == "t5":
+        change_weights(folder, "lm_head.weight", lambda x: x.flip(0))
+    plain, expected = open_run(str(folder)), open_run(str(folder)).load(0)
+    weights = {wrap(tensor): value for tensor, value in load_file(folder / WEIGHTS).items()}
+    save_file(weights, folder / WEIGHTS, {"format": "pt"})
+    run = open_run(str(folder))
+    loaded = run.load(0)
+    found, wanted = (each.model.inner.state_dict() for each in (loaded, expected))
+    assert found.keys() == wanted.keys()
+    assert all(torch.equal(found[each], wanted[each]) for each in found)
+    assert (run.parameters, run.description) == (plain.parameters, plain.description)
+    assert loaded.sha256 == run.sha256(0) != expected.sha256
+
+
+def test_weights_of_which_only_some_are_wrapped_name_both(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
+    renamed = {name.replace("encoder.", "student.encoder."): t for name, t in weights.items()}
+    save_file(renamed, folder / WEIGHTS, {"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"missing tensors: encoder\..* \(there is student"):
+        PretrainedRun(folder, "t5").load(0)
+
+
 def test_weights_of_a_deeper_model_are_refused(folder: Path) -> None:
     change_json(folder / "config.json", num_layers=2)
     with pytest.raises(CheckpointError, match=r"spare tensors: encoder\.block\.2\..*config\.json"):
@@ -356,7 +394,9 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(
     weights = load_file(folder / WEIGHTS)
     torch.save(weights, folder / "pytorch_model.bin")
     (folder / WEIGHTS).unlink()
-    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: pickled weights") as caught:
+    with pytest.raises(
+        CheckpointError, match=r"t5: pickled weights \(pytorch_model\.bin\)"
+    ) as caught:
         PretrainedRun(folder, "t5").steps()
     command = re.search(r'python -c "(.*)"', str(caught.value))
     assert command is not None
@@ -370,5 +410,7 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(
 def test_pickled_checkpoints_of_a_training_are_refused_with_the_command(training: Path) -> None:
     for path in training.glob(f"*/{WEIGHTS}"):
         path.rename(path.with_name("pytorch_model.bin"))
-    with pytest.raises(CheckpointError, match=r"checkpoint-20/pytorch_model\.bin: .*convert it"):
+    with pytest.raises(
+        CheckpointError, match=r"checkpoint-20, checkpoint-100: pickled .*convert them"
+    ):
         open_run(str(training)).steps()

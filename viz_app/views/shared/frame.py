@@ -10,7 +10,13 @@ import streamlit as st
 
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Languages
-from headwise.viz_app.served import first_run, runs_folder, served_models, served_placement
+from headwise.viz_app.served import (
+    first_run,
+    runs_folder,
+    served_models,
+    served_placement,
+    without_places,
+)
 from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.lesson_panel import show_lesson
@@ -131,6 +137,8 @@ def _choose_run() -> Run:
             "Its generation settings ask for more than decoding does here: "
             f"{escape_markdown(settings)}."
         )
+    for remark in run.remarks:
+        st.caption(escape_markdown(without_places(remark)))
     return run
 
 
@@ -167,7 +175,7 @@ def _describe(run: Run) -> str:
         languages = f"{_language(run.source_language)} → {_language(run.target_language)}"
         text = f"{languages}, {text}"
     if run.adapter:
-        text += f" With an {escape_markdown(run.adapter)}; step 0 is without it."
+        text += f" With an {escape_markdown(run.adapter)}."
     if run.data is not None:
         origin = (run.data.attribution or run.data.name, run.data.licence)
         text += f" Data: {', '.join(map(escape_markdown, filter(None, origin)))}."
