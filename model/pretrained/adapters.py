@@ -6,6 +6,7 @@ LoRA (Hu et al. 2022) and IA³ (Liu et al. 2022) are merged into the weights of 
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 
 from headwise.model.files import CheckpointError, read_json
 
@@ -20,6 +22,11 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 MERGED = {"LORA": "LoRA", "IA3": "IA³"}
 """Kinds that can be opened, by their names in the configuration."""
+_EMBEDDING = re.compile(
+    r".*\b(shared|embed_tokens|word_embeddings|wte|lm_head)\."
+    r"(modules_to_save\.|token_adapter\.)?(base_layer\.)?(?P<kind>weight|lora_embedding_A)"
+)
+"""Tensors of an adapter that have a row, or of which one a column, for each token."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -91,6 +98,47 @@ def _read(folder: Path, within: Path) -> dict[str, Any]:
     return values
 
 
+def vocabulary_of(folder: Path, *, within: Path, base: int) -> int:
+    """Return how many tokens the model of an adapter has; its base has ``base`` of them.
+
+    The embeddings that were saved with the adapter say so, or the indices of trained tokens.
+    """
+    sizes = []
+    try:
+        with safe_open(folder / WEIGHTS, "pt") as file:
+            names = list(file.keys())
+            for name in filter(None, map(_EMBEDDING.fullmatch, names)):
+                axis = 1 if name["kind"] == "lora_embedding_A" else 0
+                sizes.append(file.get_slice(name[0]).get_shape()[axis])
+    except (SafetensorError, OSError):
+        return base  # merging it says why
+    if sizes:
+        return int(max(sizes))
+    indices = _read(folder, within).get("trainable_token_indices")
+    lists = indices.values() if isinstance(indices, dict) else [indices]
+    tokens = [i for some in lists if isinstance(some, list) for i in some if isinstance(i, int)]
+    return max([base, *(token + 1 for token in tokens)])
+
+
+def resize(model: Any, tokens: int) -> None:
+    """Give a base as many tokens as its adapter was trained with; those that it has stay.
+
+    A new one is random, though always the same, where the adapter has no values of it.
+    """
+    if model.get_input_embeddings().weight.shape[0] != tokens:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model.resize_token_embeddings(tokens, mean_resizing=False)
+
+
+def untie_saved(model: Any, folder: Path, *, within: Path) -> None:
+    """Make a module that an adapter brings whole, in a model without weights, one of its own."""
+    saved = _read(folder, within).get("modules_to_save") or []
+    for name, module in list(model.named_modules(remove_duplicate=False)):
+        if any(isinstance(end, str) and name.endswith(end) for end in saved):
+            model.set_submodule(name, copy.deepcopy(module))
+
+
 def merge(model: Any, folder: Path) -> Any:
     """Merge an adapter into its base, which is changed; return the base.
 
@@ -107,8 +155,9 @@ def merge(model: Any, folder: Path) -> Any:
         given = load_file(path)
         _require_untied(model, used)
         # PEFT leaves out what does not fit, and says so by a warning only.
-        odd = {name for name in given.keys() - used.keys() if "embed" not in name}
-        odd |= {name for name, tensor in used.items() if not _is_same(tensor, given.get(name))}
+        known = used | get_peft_model_state_dict(adapted, save_embedding_layers=True)
+        odd = used.keys() - given.keys()
+        odd |= {name for name, tensor in given.items() if not _is_same(tensor, known.get(name))}
         if odd:
             raise ValueError(f"{len(odd)} tensors fit nothing there, such as {sorted(odd)[0]}")
         return adapted.merge_and_unload()
@@ -131,8 +180,8 @@ def _require_untied(model: Any, used: Iterable[str]) -> None:
             raise ValueError(f"{module} has its weights in common with another module")
 
 
-def _is_same(used: torch.Tensor, given: torch.Tensor | None) -> bool:
+def _is_same(given: torch.Tensor, used: torch.Tensor | None) -> bool:
     """Return whether PEFT uses a tensor as a file has it, perhaps in a longer type."""
-    if given is None or used.shape != given.shape:
+    if used is None or used.shape != given.shape:
         return False
     return torch.allclose(used, given.to(used), rtol=0, atol=0, equal_nan=True)

@@ -8,14 +8,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from headwise.model.files import CheckpointError, NoCheckpointYetError, read_json
+from headwise.model.pretrained.adapters import (
+    CONFIG,
+    adapter_kind,
+    base_of,
+    is_adapter,
+    vocabulary_of,
+)
 from headwise.model.pretrained.adapters import WEIGHTS as ADAPTER_WEIGHTS
-from headwise.model.pretrained.adapters import adapter_kind, base_of, is_adapter
 from headwise.model.pretrained.weights_files import are_whole, weights_files, why_not_read
 
 STATE = "trainer_state.json"
@@ -173,6 +180,13 @@ def find_checkpoints(folder: Path) -> Found:
         found.add(path, f"neither its name nor a {STATE} in it says its step; {_BY_ITSELF}")
     found.by_step = dict(sorted(found.by_step.items()))
     _leave_out_other_sizes(found)
+    if (resized := _resized_base(found)) is not None:
+        tokens, base = resized
+        found.add(
+            None,
+            f"Step 0 is not the model that the adapter is of, which has other tokens "
+            f"than the {tokens:,} of the adapter; its own path opens it: {base}",
+        )
     return found
 
 
@@ -304,6 +318,15 @@ def _put_top(found: Found, folder: Path) -> None:
         found.add(None, f"The model at the top of the folder is step {step:,}")
 
 
+def _resized_base(found: Found) -> tuple[int, Path] | None:
+    """Return how many tokens the newest adapter has, and the base that has others."""
+    adapters = [path for path in found.by_step.values() if is_adapter(path)]
+    with suppress(CheckpointError):  # opening the adapter says why
+        if adapters and (tokens := new_vocabulary(adapters[-1])) is not None:
+            return tokens, base_folder(adapters[-1])
+    return None
+
+
 def _least_step(folder: Path) -> int:
     """Return the step of a single model of unknown step: step 0 of an adapter is its base."""
     return int(is_adapter(folder))
@@ -365,7 +388,30 @@ def weights_by_step(folder: Path) -> dict[int, Path]:
     if not found.by_step:
         raise _without_weights(folder, found)
     adapters = [path for path in found.by_step.values() if is_adapter(path)]
-    return {0: base_folder(adapters[-1])} | found.by_step if adapters else found.by_step
+    if not adapters or new_vocabulary(adapters[-1]) is not None:
+        return found.by_step
+    return {0: base_folder(adapters[-1])} | found.by_step
+
+
+def new_vocabulary(folder: Path) -> int | None:
+    """Return how many tokens a checkpoint has, if it is an adapter of a model with other ones.
+
+    Raises:
+        CheckpointError: as ``base_folder`` does.
+    """
+    if not is_adapter(folder):
+        return None
+    sizes = _sizes_of(base_folder(folder))
+    before = sizes.get("vocab_size")
+    if not isinstance(before, int) or sizes.get("decoder_vocab_size", before) != before:
+        return None
+    tokens = _tokens_of(folder, before, *map(stamp_of, (folder / CONFIG, folder / ADAPTER_WEIGHTS)))
+    return tokens if tokens != before else None
+
+
+@lru_cache(maxsize=256)
+def _tokens_of(folder: Path, base: int, *_stamps: tuple[int, int] | None) -> int:
+    return vocabulary_of(folder, within=run_folder_of(folder), base=base)
 
 
 def base_folder(folder: Path) -> Path:

@@ -26,12 +26,20 @@ from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.files import CheckpointError, read_bytes
 from headwise.model.interface import Choices, Description, Languages, Origin
-from headwise.model.pretrained.adapters import CONFIG, adapter_kind, is_adapter, merge
+from headwise.model.pretrained.adapters import (
+    CONFIG,
+    adapter_kind,
+    is_adapter,
+    merge,
+    resize,
+    untie_saved,
+)
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.checkpoints import (
     base_folder,
     config_folder,
     find_checkpoints,
+    new_vocabulary,
     run_folder_of,
     trainer_state,
     weights_by_step,
@@ -109,7 +117,8 @@ class PretrainedRun:
         if not is_adapter(self._newest):
             return ""
         kind = adapter_kind(self._newest, within=run_folder_of(self._newest))
-        without = "; step 0 is without it" if self._folder_of(0) == self._base_folder else ""
+        first = next(iter(weights_by_step(self.folder).values()))
+        without = "; step 0 is without it" if first == self._base_folder else ""
         return f"adapter ({kind}) of {self._base_folder.name}{without}"
 
     @property
@@ -127,10 +136,14 @@ class PretrainedRun:
         try:
             with quiet(), torch.device("meta"):
                 inner = AutoModelForSeq2SeqLM.from_config(
-                    self._config, attn_implementation=ATTENTION
+                    copy.deepcopy(self._config), attn_implementation=ATTENTION
                 )
                 inner.generation_config = self._generation
                 _untie(inner, weights_files(self._base_folder))
+                if is_adapter(newest := self._newest):
+                    if (tokens := new_vocabulary(newest)) is not None:
+                        resize(inner, tokens)
+                    untie_saved(inner, newest, within=run_folder_of(newest))
                 _drop_images(inner)
                 return PretrainedModel(inner)
         except CheckpointError:
@@ -283,6 +296,8 @@ class PretrainedRun:
             check_files(adapter)
             files = weights_files(adapter)
             with quiet():
+                if (tokens := new_vocabulary(adapter)) is not None:
+                    resize(inner, tokens)
                 inner = merge(inner, adapter)
         for name, tensor in itertools.chain(inner.named_parameters(), inner.named_buffers()):
             if not bool(tensor.isfinite().all()):

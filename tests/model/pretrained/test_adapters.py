@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from headwise.model.files import CheckpointError, NoCheckpointYetError
 from headwise.model.pretrained import adapters
@@ -29,8 +30,6 @@ CONFIG, WEIGHTS = adapters.CONFIG, adapters.WEIGHTS
 
 def adapt(base: Path, folder: Path, kind: str = "LORA", seed: int = 0, **changes: Any) -> Any:
     """Write an adapter with random weights, as a training leaves it; return what PEFT runs."""
-    from transformers import AutoModelForSeq2SeqLM
-
     torch.manual_seed(seed)
     config = {"LORA": peft.LoraConfig, "IA3": peft.IA3Config}[kind]
     with quiet():
@@ -176,3 +175,60 @@ def test_without_peft_its_installation_is_asked_for(
     monkeypatch.setattr(adapters, "find_spec", lambda name: None)
     with pytest.raises(CheckpointError, match=r"needed: pip install 'headwise\[adapters\]'"):
         open_folder(tmp_path / "adapter", "a").steps()
+
+
+@pytest.mark.parametrize("family", ["t5", "bart"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},  # PEFT saves the embeddings that were resized by itself
+        {"modules_to_save": ["shared", "lm_head"]},
+        {"modules_to_save": ["embed_tokens", "lm_head"]},
+        {"trainable_token_indices": [-3, -2, -1]},
+        {"modules_to_save": ["lm_head"], "tokens": 0},
+        {"save": True, "tokens": 0},
+        {"save": False, "trainable_token_indices": [-3, -2, -1]},
+    ],
+    ids=str,
+)
+def test_a_base_gets_the_tokens_with_which_its_adapter_was_trained(
+    make_folder: MakeFolder, tmp_path: Path, family: str, changes: dict[str, Any]
+) -> None:
+    base, folder = make_folder(family), tmp_path / "adapter"
+    values = {"tokens": 3, "save": "auto", "target_modules": ["q", "q_proj"]} | changes
+    tokens, save = values.pop("tokens"), values.pop("save")
+    torch.manual_seed(0)
+    with quiet():
+        model = AutoModelForSeq2SeqLM.from_pretrained(base)
+        before = model.config.vocab_size
+        if tokens:
+            model.resize_token_embeddings(before + tokens)
+        if last := values.get("trainable_token_indices"):
+            values["trainable_token_indices"] = [before + tokens + place for place in last]
+        config = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", r=3, **values)
+        adapted = peft.get_peft_model(model, config).eval()
+        for parameter in adapted.parameters():
+            if parameter.requires_grad:
+                parameter.data = torch.randn_like(parameter)
+        adapted.save_pretrained(folder, save_embedding_layers=save)
+        tokenizer = AutoTokenizer.from_pretrained(base)
+        tokenizer.add_tokens(["<one>", "<two>", "<three>"][:tokens])
+        tokenizer.save_pretrained(folder)
+    run = open_folder(folder, "a")
+    source = torch.tensor([[7, 11, 5, before + tokens - 1]])
+    with torch.no_grad():
+        expected = adapted(input_ids=source, decoder_input_ids=source).logits[0]
+        loaded = run.load(1).model
+        found = loaded.unembed(loaded.decode(source, *loaded.encode(source)))[0]
+    assert_near(found, expected, size=float(expected.abs().max()), operations=PASS)
+    assert run.description == loaded.description
+    assert run.description.source_vocab_size == before + tokens
+    assert run.parameters == sum(each.numel() for each in loaded.inner.parameters())
+    if tokens:
+        assert run.steps() == [1]
+        [remark] = run.remarks
+        assert f"the {before + tokens} of the adapter; its own path opens it: {base}" in remark
+        assert run.adapter == f"adapter (LoRA) of {base.name}"
+    else:
+        assert (run.steps(), run.remarks) == ([0, 1], [])
+        assert run.load(0).model.description.source_vocab_size == before
