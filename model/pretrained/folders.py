@@ -6,7 +6,8 @@ read. ``transformers`` is imported only for the latter two.
 
 from __future__ import annotations
 
-import math
+import re
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +42,10 @@ LOGGED = {
     "eval_chrf": "chrf",
 }
 """What the Trainer logs, and its name in the log of our trainings."""
+_NOT_MEASURED = re.compile(
+    r"step|epoch|total_flos|train_loss|.*(_runtime|_per_second|_preparation_time|_mem_\w+)"
+)
+"""What else it logs that is no curve: when, how fast, and the mean loss of the whole training."""
 _MOST = {"layers": 1_000, "max_position_embeddings": 100_000}
 _MOST_OF_OTHERS = 10_000_000
 """The largest numbers of a configuration, by how their names end: larger models fill the memory
@@ -90,19 +95,27 @@ def log_path(folder: Path) -> Path:
 
 
 def trainer_log(path: Path) -> list[dict[str, Any]]:
-    """Read what the Trainer logged, of training and of evaluations, in the words of our log.
+    """Read what the Trainer logged, of training and of evaluations.
 
-    What is not a finite number is left out.
+    What our log has, too, has the name that it has there, all else its own. What is not a finite
+    number is left out.
     """
     history = trainer_state(path.parent).get("log_history", [])
     rows = []
     for row in history if isinstance(history, list) else []:
         step = row.get("step") if isinstance(row, dict) else None
         if type(step) is int and step >= 0:
-            given = {ours: row.get(theirs) for theirs, ours in LOGGED.items()}
-            numbers = {k: v for k, v in given.items() if isinstance(v, int | float)}
-            rows.append({"step": step} | {k: v for k, v in numbers.items() if math.isfinite(v)})
+            own = {k: v for k, v in row.items() if not _NOT_MEASURED.fullmatch(k)}
+            ours = {LOGGED[name]: own.pop(name) for name in LOGGED if name in own}
+            rows.append({"step": step} | {k: v for k, v in (own | ours).items() if _is_number(v)})
     return rows
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a number that can be drawn."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= sys.float_info.max
 
 
 # --- configuration and settings of generation ----------------------------------------------------

@@ -20,6 +20,7 @@ from headwise.viz_app.figures.training_panels import (
     PANELS,
     Panel,
     StepAxis,
+    all_panels,
     axis_names,
     drawn_panels,
     panels_layout,
@@ -29,7 +30,7 @@ from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
 MOST_RUNS = 6
 """Most runs in one figure: as many as there are colours of lines."""
 MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf", "exact")
-"""Quantities that are logged at milestones only; their markers can be clicked."""
+"""Quantities of our log that are measured at milestones only; their markers can be clicked."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 _LINE, _TITLE = 20, 24
@@ -43,6 +44,11 @@ _MARKERS = {
     "train_loss": "thin: training batches",
 }
 """How the curves of the loss are told apart where the legend names runs."""
+
+
+def is_of_milestones(name: str) -> bool:
+    """Return whether a quantity is logged at milestones only: also what a Trainer evaluated."""
+    return name in MILESTONE_CURVES or name.startswith("eval_")
 
 
 def training_curves(
@@ -79,7 +85,8 @@ def training_curves(
     titles = _titles(panels, runs)
     above = _TITLE + _LINE * titles[0].count("<br>")
     top = _LINE * (_legend_lines(runs) + len(overfitted)) + above + 6
-    layout = panels_layout(steps, theme, top=top, panels=panels, titles=titles)
+    every = all_panels(runs)
+    layout = panels_layout(steps, theme, top=top, panels=panels, titles=titles, every=every)
     if len(runs) == 1:
         layout["legend"]["traceorder"] = "reversed"  # first the pair that can be compared
     if log_loss:
@@ -174,7 +181,7 @@ def _line(
     x, y = axis_names(place)
     curve, colour = run.curves[name], theme.series[number]
     what = {"train_loss": run.batches, **_WORDS}.get(name, panel.title)
-    marked = name in MILESTONE_CURVES
+    marked = is_of_milestones(name)
     shape = "-open" if name == "train_sample_loss" else ""
     in_legend = place == 0 and (not several or name == _drawn_names(run, panel)[-1])
     places, values = _places(curve, steps), curve.values.astype(np.float32)
@@ -194,7 +201,7 @@ def _line(
         "xaxis": x,
         "yaxis": y,
         "mode": "lines+markers" if marked else "lines",
-        "name": escape_plotly(run.name) if several else escape_plotly("\n".join(_wrapped(what))),
+        "name": escape_plotly(run.name if several else "\n".join(_wrapped(what))),
         "line": {"color": colour, "width": 2 if marked else 1.2, "dash": _DASHES[number]},
         "marker": {
             "symbol": _SYMBOLS[number] + shape,

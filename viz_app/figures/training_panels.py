@@ -119,14 +119,30 @@ PANELS = (
     ),
     Panel("exact translations", ("exact",), ".1%", {"range": [0, 1.05], "tickformat": ".0%"}),
 )
-"""All panels, two a row, from the left and from the top."""
+"""The panels of what all trainings log, two a row, from the left and from the top."""
+KNOWN = frozenset(name for panel in PANELS for name in panel.names)
+"""The quantities in them."""
+_MOST_LETTERS = 60
+"""Letters of a title that fit over a panel."""
+MOST_OWN = 40
+"""Most panels of other quantities, which have names that a training gave them."""
+
+
+def all_panels(runs: Sequence[RunCurves]) -> list[Panel]:
+    """Return all panels there could be, those of other quantities in the order of their names."""
+    own = sorted({name for run in runs for name in run.curves} - KNOWN)
+    return [*PANELS, *(Panel(_shortened(name), (name,), ".4~g", {}) for name in own[:MOST_OWN])]
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _MOST_LETTERS else f"{name[: _MOST_LETTERS - 1]}…"
 
 
 def drawn_panels(runs: Sequence[RunCurves]) -> list[Panel]:
     """Return the panels in which a run has a line, and that of the loss in any case."""
     return [
         panel
-        for place, panel in enumerate(PANELS)
+        for place, panel in enumerate(all_panels(runs))
         if place == 0 or any(len(run.curves.get(name, ())) for run in runs for name in panel.names)
     ]
 

@@ -68,6 +68,28 @@ def test_damaged_logs_of_a_training_are_left_out(training: Path) -> None:
         PretrainedRun(training, "out").metrics()
 
 
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"eval_loss": 2, "eval_de_loss": 3.5}, {"valid_loss": 2, "eval_de_loss": 3.5}),
+        (
+            {"eval_rougeL": 0.5, "eval_gen_len": 7, "kl": 1},
+            {"eval_rougeL": 0.5, "eval_gen_len": 7, "kl": 1},
+        ),
+        ({"bleu": 3, "eval_bleu": 4}, {"bleu": 4}),  # that of the evaluation
+        ({"train_loss": 5, "total_flos": 1e9, "epoch": 3, "eval_runtime": 1}, {}),
+        ({"eval_a": "x", "eval_b": True, "eval_c": None, "eval_d": [1], "eval_e": 10**999}, {}),
+        ({"eval_a": float("inf"), "loss": float("nan"), "eval_b": -1}, {"eval_b": -1}),
+    ],
+)
+def test_numbers_that_a_trainer_logged_keep_their_names(
+    training: Path, row: dict[str, Any], expected: dict[str, float]
+) -> None:
+    path = training / "checkpoint-100" / "trainer_state.json"
+    path.write_text(trainer_state(100, log_history=[{"step": 7} | row]))
+    assert PretrainedRun(training, "out").metrics() == [{"step": 7} | expected]
+
+
 # Configuration and settings of generation
 
 CONFIG, GENERATION = "config.json", "generation_config.json"

@@ -36,6 +36,7 @@ from tests.viz_app.views.driver import (
     assert_drawn,
     field_of,
     texts_in,
+    unescaped,
 )
 
 SPANISH = "El perro ve una casa."
@@ -304,6 +305,23 @@ def test_curves_are_those_of_the_trainer(start_model: Start, folders: Folders) -
     assert set(lines) == {"training batches", "valid"}
     assert "Not logged: BLEU, learning rate, chrF, norm of the gradient" in app.captions
     assert "label smoothing" not in app.captions
+
+
+def test_folders_that_are_not_among_the_checkpoints_are_named(
+    start_model: Start, folders: Folders, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(folders("marian", trained=True), tmp_path / "out")
+    newest = max(folder.glob("checkpoint-*"))
+    shutil.copytree(newest, folder / "checkpoint-*best*")
+    (folder / "checkpoint-*best*" / "trainer_state.json").unlink()
+    (folder / "checkpoint-9" / "pytorch_model_fsdp_0").mkdir(parents=True)
+    (folder / "checkpoint-9" / "pytorch_model_fsdp_0" / "__0_0.distcp").touch()
+    app = start_model("training", folder, training="curves")
+    assert app.errors == []
+    told = unescaped(app.captions)
+    assert "checkpoint-9: the weights are shards of FSDP" in told
+    assert "in it says its step; its own path opens it: out/checkpoint-*best*" in told
+    assert str(tmp_path) not in told
 
 
 # What is computed

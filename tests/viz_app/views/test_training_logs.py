@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.viz_app.views.driver import (
     CATS_TRANSLATED,
     STEPS,
     Calls,
+    Folders,
     Page,
     Start,
     array,
@@ -186,6 +188,48 @@ def test_scores_of_other_validation_data_are_not_to_be_compared(start: Start, ro
     assert "more.jsonl, 1.50 references a sentence)" in unescaped(app.captions)
     assert "95% intervals by 1,000 resamples of the validation sentences" in app.captions
     assert warning not in start(root, run="other").captions
+
+
+def test_what_a_trainer_evaluated_has_charts_under_its_own_names(
+    start_model: Start, folders: Folders, tmp_path: Path
+) -> None:
+    """Of several data sets, of one's own metrics, and with names and values of any kind."""
+    folder = shutil.copytree(folders("marian", trained=True), tmp_path / "work" / "theirs")
+    newest = max(folder.glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
+    step = int(newest.name[11:])
+    evaluated = {
+        "eval_de_loss": 2.5,
+        "eval_fr_loss": 3.5,
+        "eval_sacrebleu": 31.5,
+        "eval_gen_len": 5_000,
+        "eval_<b>_$x$_*%{y}": 0.25,
+        "kl": 0.125,
+    }
+    odd = {"eval_text": "good", "eval_nan": float("nan"), "eval_list": [1], "eval_huge": 10**400}
+    unmeasured = {"eval_runtime": 2.0, "eval_samples_per_second": 9.0, "eval_ok": True}
+    history = [
+        {"step": 1, "epoch": 1, "loss": 3.0, **{name: 2 * v for name, v in evaluated.items()}},
+        {"step": step, "epoch": 2, **evaluated, **odd, **unmeasured},
+        {"step": step, "train_loss": 99.0, "train_runtime": 5.0, "total_flos": 1e12},
+    ]
+    state = {"global_step": step, "log_history": history}
+    (newest / "trainer_state.json").write_text(json.dumps(state))
+    app = start_model("training", folder, training="curves", smoothing="0.9")
+    assert (app.errors, app.exception) == ([], [])
+    lines = {line["name"]: line for line in app.charts["curves"]["data"] if "name" in line}
+    escaped = "eval_&lt;b&gt;_&#36;x&#36;_*%&#123;y}"
+    names = {name: escaped if "<" in name else name for name in evaluated}
+    assert lines.keys() == {"training batches", *names.values()}
+    assert array(lines["training batches"]["y"]).tolist() == [3.0]
+    for name, value in evaluated.items():
+        line, values = lines[names[name]], array(lines[names[name]]["y"]).tolist()
+        assert values == [2 * value, value] or name == "kl"  # what is evaluated is not smoothed
+        assert line["hovertemplate"].startswith(f"{names[name]}<br>step")
+    axes = [line["yaxis"] for line in lines.values()]
+    assert len(axes) == len(set(axes))  # 5,000 and 0.25 in charts of their own
+    titles = [each["text"] for each in app.charts["curves"]["layout"]["annotations"]]
+    assert {*names.values()} <= {*titles}
+    assert "eval_gen_len 5000" in alt_text(app)
 
 
 def test_several_runs_are_drawn_and_those_that_are_broken_or_go_are_left_out(

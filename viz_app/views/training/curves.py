@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import streamlit as st
 
 from headwise.viz_app.analysis.curves import curve_of, downsample, find_overfitting_in, smooth
 from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
-from headwise.viz_app.figures.curves import MILESTONE_CURVES, MOST_RUNS, training_curves
-from headwise.viz_app.figures.training_panels import PANELS, drawn_panels
+from headwise.viz_app.figures.curves import MOST_RUNS, is_of_milestones, training_curves
+from headwise.viz_app.figures.training_panels import KNOWN, MOST_OWN, PANELS, drawn_panels
 from headwise.viz_app.records.measures import RunCurves
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import LogRow, Run, log_file, log_of, run_named, steps_in
@@ -99,11 +99,14 @@ def _curves_of(selection: Selection, name: str, smoothing: float) -> RunCurves:
     stamp = stamp_if_there(log)
     rows = log_of(folder, "metrics.jsonl")
     # How the Trainer smoothed labels is in no file that can be read: its runs need not be opened.
-    batches = _batches(run_named(name)) if log.suffix == ".jsonl" else _BATCHES
+    is_ours = log.suffix == ".jsonl"
+    batches = _batches(run_named(name)) if is_ours else _BATCHES
+    # Our own log has more than curves; a Trainer's has what its author measures.
+    names = KNOWN if is_ours else KNOWN.union(*rows) - {"step"}
     return cached(
         "curves",
         (str(folder), smoothing, batches, stamp),
-        lambda: _make_curves(rows, name, smoothing, batches),
+        lambda: _make_curves(rows, name, names, smoothing, batches),
         entries=24,
         facts=lambda _: {"run": name, "rows": len(rows)},
         says=f"Reading curves of {name}",
@@ -130,12 +133,14 @@ def _batches(run: Run) -> str:
     return f"{_BATCHES}, with {', '.join(others)}{' and ' if others else ''}{last}"
 
 
-def _make_curves(rows: Sequence[LogRow], name: str, smoothing: float, batches: str) -> RunCurves:
-    whole = {curve: curve_of(rows, curve) for panel in PANELS for curve in panel.names}
+def _make_curves(
+    rows: Sequence[LogRow], name: str, names: Set[str], smoothing: float, batches: str
+) -> RunCurves:
+    whole = {curve: curve_of(rows, curve) for curve in names}
     curves, raw = {}, {}
     for curve, values in whole.items():
         curves[curve] = downsample(values)
-        if smoothing and curve not in (*MILESTONE_CURVES, "learning_rate"):
+        if smoothing and curve != "learning_rate" and not is_of_milestones(curve):
             raw[curve] = curves[curve]
             curves[curve] = downsample(smooth(values, smoothing))
     ends = {
@@ -204,6 +209,11 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
     shown = drawn_panels(runs)
     if missing := [panel.title for panel in PANELS if panel not in shown]:
         notes.append(f"Not logged: {', '.join(missing)}.")
+    own = sorted({name for run in runs for name in run.curves} - KNOWN)
+    if own[MOST_OWN:]:
+        notes.append(
+            f"Of {len(own):,} quantities with names of their own the first {MOST_OWN} are drawn."
+        )
     if log_steps:
         notes.append(
             "A logarithmic axis has no place for step 0: it is drawn left of the dotted line."
@@ -266,6 +276,8 @@ def _alt(runs: list[RunCurves], selection: Selection) -> str:
                 said.append(f"{word} {curve.values[-1]:.1f}{interval}")
         if len(run.curves["exact"]):
             said.append(f"exact translations {run.curves['exact'].values[-1]:.0%}")
+        for name in sorted(run.curves.keys() - KNOWN)[:MOST_OWN]:
+            said.append(f"{name} {run.curves[name].values[-1]:.4g}")
         last = max(int(curve.steps[-1]) for curve in run.curves.values() if len(curve))
         onset = run.overfitting
         suffix = f"; overfitting from step {onset.step:,}" if onset is not None else ""
