@@ -54,10 +54,10 @@ from headwise.model.pretrained.folders import (
     settings_not_followed,
     trainer_log,
 )
+from headwise.model.pretrained.languages import choices_of
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.pretrained.tokenizers import (
     PretrainedTokenizers,
-    choices_of,
     load_tokenizer,
     load_tokenizers,
 )
@@ -212,7 +212,7 @@ class PretrainedRun:
     @cached_property
     def choices(self) -> Choices:
         """Return the languages and tasks that can be chosen."""
-        return choices_of(self._tokenizer, self._config)
+        return choices_of(self._tokenizer, self._config, self._generation)
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -225,8 +225,8 @@ class PretrainedRun:
             self._tokenizer_folder,
             self._empty.special_ids,
             config=self._config,
+            generation=self._generation,
             sizes=(self.description.source_vocab_size, self.description.target_vocab_size),
-            forced=getattr(self._generation, "forced_bos_token_id", None),
             languages=self.languages,
         )
 

@@ -7,7 +7,7 @@ that share it apart.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +15,14 @@ from typing import Any, Literal
 from transformers import AutoTokenizer
 
 from headwise.model.files import CheckpointError
-from headwise.model.interface import Choices, Languages, SpecialIds, WordSpan
+from headwise.model.interface import Languages, SpecialIds, WordSpan
 from headwise.model.pretrained.folders import quiet
+from headwise.model.pretrained.languages import (
+    choices_of,
+    language_ids,
+    set_source_language,
+    target_prefix,
+)
 from headwise.model.pretrained.notation import Notation, notation_of, spaces_before
 from headwise.model.pretrained.tokenizer_files import (
     check_tokenizer_files,
@@ -33,9 +39,17 @@ TARGET_TOKENIZER = "target_tokenizer"
 class PretrainedVocabulary:
     """The tokens of one language of a tokenizer."""
 
-    def __init__(self, tokenizer: Any, lock: threading.Lock, *, is_target: bool, size: int) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        lock: threading.Lock,
+        *,
+        is_target: bool,
+        size: int,
+        languages: Mapping[str, int],
+    ) -> None:
         self._tokenizer, self._lock = tokenizer, lock
-        self._is_target = is_target
+        self._is_target, self._languages = is_target, languages
         self.vocab_size = size
         """The rows of the embedding; a tokenizer may use fewer."""
 
@@ -59,7 +73,7 @@ class PretrainedVocabulary:
             )
             return {id: token for token, id in vocabulary.items()}
         # M2M100 does not count its languages; a vocabulary may have ids without a token.
-        known = {*self._tokenizer.get_vocab().values(), *_language_ids(self._tokenizer).values()}
+        known = {*self._tokenizer.get_vocab().values(), *self._languages.values()}
         ids = sorted({*range(len(self._tokenizer)), *known})
         tokens = zip(ids, self._tokenizer.convert_ids_to_tokens(ids), strict=True)
         return {id: token for id, token in tokens if token is not None}
@@ -69,7 +83,7 @@ class PretrainedVocabulary:
         tokenizer = self._tokenizer
         # Marian's, such as >>cat<<, say into which language a source is translated.
         codes = tokenizer.convert_tokens_to_ids(getattr(tokenizer, "supported_language_codes", []))
-        return {*tokenizer.all_special_ids, *_language_ids(tokenizer).values(), *codes}
+        return {*tokenizer.all_special_ids, *self._languages.values(), *codes}
 
     @cached_property
     def _added(self) -> frozenset[int]:
@@ -157,15 +171,20 @@ class PretrainedTokenizers:
         *,
         sizes: tuple[int, int],
         prefix: tuple[int, ...],
+        languages: Mapping[str, int],
         before: str = "",
         own_target: Any = None,
     ) -> None:
         """Set up both sides; ``own_target`` is a tokenizer that is only for the target."""
         self._lock = threading.Lock()
         self._tokenizer, self._end, self._before = tokenizer, special.end, before
-        self.source = PretrainedVocabulary(tokenizer, self._lock, is_target=False, size=sizes[0])
-        self.target = PretrainedVocabulary(
-            own_target or tokenizer, self._lock, is_target=True, size=sizes[1]
+        self.source, self.target = (
+            PretrainedVocabulary(
+                of_side, self._lock, is_target=is_target, size=size, languages=languages
+            )
+            for of_side, is_target, size in zip(
+                (tokenizer, own_target or tokenizer), (False, True), sizes, strict=True
+            )
         )
         self.prefix = prefix
         """The ids with which every target begins: the start, and perhaps a language."""
@@ -181,35 +200,13 @@ class PretrainedTokenizers:
         return [*self.prefix, *self.target.encode(text), self._end]
 
 
-def choices_of(tokenizer: Any, config: Any) -> Choices:
-    """Find what can be chosen, from tokenizer and configuration."""
-    if getattr(tokenizer, "supported_language_codes", None):  # Marian: a code before the source
-        return Choices(prefixes=tuple(f"{code} " for code in tokenizer.supported_language_codes))
-    codes = tuple(sorted(_language_ids(tokenizer)))
-    if codes:
-        return Choices(sources=codes, targets=codes)
-    tasks = getattr(config, "task_specific_params", None) or {}
-    prefixes = (task.get("prefix") for task in tasks.values() if isinstance(task, dict))
-    return Choices(prefixes=tuple(dict.fromkeys(filter(None, prefixes))))
-
-
-def _language_ids(tokenizer: Any) -> dict[str, int]:
-    """Map the codes of languages to ids; empty where the tokenizer has none."""
-    if not hasattr(tokenizer, "src_lang"):
-        return {}
-    if known := getattr(tokenizer, "lang_code_to_id", None):
-        return dict(known)
-    codes = [t for t in tokenizer.all_special_tokens if len(t) == 8 and t[3:4] == "_"]  # eng_Latn
-    return dict(zip(codes, tokenizer.convert_tokens_to_ids(codes), strict=True))
-
-
 def load_tokenizers(
     folder: Path,
     special: SpecialIds,
     *,
     config: Any,
+    generation: Any,
     sizes: tuple[int, int],
-    forced: int | None,
     languages: Languages,
 ) -> PretrainedTokenizers:
     """Load the tokenizer of a model for a choice of languages, as ``tokenizers_of`` sets it up.
@@ -223,8 +220,8 @@ def load_tokenizers(
         load_tokenizer(folder),
         special,
         config=config,
+        generation=generation,
         sizes=sizes,
-        forced=forced,
         languages=languages,
         own_target=load_tokenizer(own_target) if own_target.is_dir() else None,
         place=str(folder),
@@ -236,23 +233,23 @@ def tokenizers_of(
     special: SpecialIds,
     *,
     config: Any,
+    generation: Any,
     sizes: tuple[int, int],
-    forced: int | None,
     languages: Languages,
     own_target: Any = None,
     place: str,
 ) -> PretrainedTokenizers:
     """Set a tokenizer, which is changed, up for a model and a choice of languages.
 
-    ``sizes`` are the rows of the embeddings of source and target; ``forced`` is the id that
-    generation forces after the start, if the model has one; ``own_target`` is a tokenizer that is
-    only for the target; errors begin with ``place``.
+    ``sizes`` are the rows of the embeddings of source and target; ``config`` and ``generation`` are
+    the settings of the model; ``own_target`` is a tokenizer that is only for the target; errors
+    begin with ``place``.
 
     Raises:
         CheckpointError: if the tokenizer has more tokens than the model.
         ValueError: if a language or prefix is not among the choices.
     """
-    choices = choices_of(tokenizer, config)
+    choices = choices_of(tokenizer, config, generation)
     for what, chosen, expected in (
         ("source language", languages.source, choices.sources),
         ("target language", languages.target, choices.targets),
@@ -261,9 +258,9 @@ def tokenizers_of(
         if chosen and chosen not in expected:
             one = f"one of {', '.join(map(repr, expected))}" if expected else "none"
             raise ValueError(f"{what} {chosen!r:.60}: expected {one}")
-    known = _language_ids(tokenizer)
+    known = language_ids(tokenizer, config, generation)
     if languages.source:
-        tokenizer.src_lang = languages.source
+        set_source_language(tokenizer, languages.source, known[languages.source])
     if known and tokenizer.tgt_lang is None:  # M2M100 encodes no target without one
         tokenizer.tgt_lang = tokenizer.src_lang
     if len(tokenizer) > max(sizes):
@@ -275,25 +272,11 @@ def tokenizers_of(
         tokenizer,
         special,
         sizes=sizes,
-        prefix=_prefix(special, known, forced, languages.target),
+        prefix=target_prefix(special, known, generation.forced_bos_token_id, languages.target),
+        languages=known,
         before=languages.prefix or "",
         own_target=own_target,
     )
-
-
-def _prefix(
-    special: SpecialIds, known: dict[str, int], forced: int | None, target: str | None
-) -> tuple[int, ...]:
-    """The ids with which a target begins.
-
-    NLLB, M2M100 and mBART-50 have a start and then the language; mBART starts with the language.
-    """
-    if not known:
-        return (special.start,) if forced is None else (special.start, forced)
-    language = known[target] if target else forced
-    if special.start in known.values():
-        return (special.start if language is None else language,)
-    return (special.start,) if language is None else (special.start, language)
 
 
 def load_tokenizer(folder: Path) -> Any:
