@@ -235,8 +235,15 @@ class SpecialIds:
     padding: int
     unknown: int | None
     """The token that stands for what the vocabulary lacks; None if it lacks nothing."""
+    other_ends: tuple[int, ...] = ()
+    """Tokens at which decoding ends as well."""
     never_generated: tuple[int, ...] = ()
     """Tokens that decoding does not choose, however likely they are."""
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Return all tokens at which decoding ends."""
+        return frozenset((self.end, *self.other_ends))
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class Run(Protocol):
 
     @property
     def ignored_settings(self) -> Mapping[str, Any]:
-        """Return settings of generation that our decoding does not follow: names and values."""
+        """Return settings of generation that greedy decoding does not follow: names and values."""
 
     def for_languages(self, languages: Languages) -> Run:
         """Return the same run with another choice of languages or task."""

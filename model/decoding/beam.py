@@ -12,7 +12,7 @@ parents and ids, as ``model/ties.py`` says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,13 +80,13 @@ class _Search:
         alpha: float,
         limit: int,
         prefix: Sequence[int],
-        end: int,
+        ends: Collection[int],
         early_stopping: bool,
     ) -> None:
         self._size, self._alpha, self._limit = size, alpha, limit
         # Greedy decoding never looks behind its first </s>.
         self._early_stopping = early_stopping or size == 1
-        self._prefix, self._end = list(prefix), end
+        self._prefix, self._ends = list(prefix), ends
         self._tree = [Node(-1, self._prefix[-1], 0, 0.0, 0.0, "kept")]
         self._ended: list[int] = []
         self._near = 0.0
@@ -118,10 +118,10 @@ class _Search:
         extended = []
         for rank, (total, place, id) in enumerate(candidates[i] for i in order[: 2 * self._size]):
             outcome: Outcome = "dropped"
-            if id == self._end and rank < self._size:
+            if id in self._ends and rank < self._size:
                 outcome = "ended"
                 self._ended.append(len(self._tree))
-            elif id != self._end and len(self.live) < self._size:
+            elif id not in self._ends and len(self.live) < self._size:
                 outcome = "kept"
                 self.live.append(len(self._tree))
                 extended.append((place, id))
@@ -179,9 +179,9 @@ def beam_search(
         raise ValueError(f"beam: expected at least 1, got {size}")
     if not 0 <= alpha <= 10:
         raise ValueError(f"length penalty: expected 0 to 10, got {alpha}")
-    batch, end = Generation(model, sources, prefix), model.special_ids.end
+    batch, ends = Generation(model, sources, prefix), model.special_ids.ends
     searches = [
-        _Search(size, alpha, limit, batch.prefix, end, early_stopping)
+        _Search(size, alpha, limit, batch.prefix, ends, early_stopping)
         for limit in batch.most_generated
     ]
     running = searches

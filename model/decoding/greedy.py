@@ -95,7 +95,7 @@ def decode_step_by_step(
     Rows that have ended leave the batch, unless all are to be kept. The rest is as in ``greedy``.
     """
     batch = Generation(model, sources, prefix)
-    targets, end = [list(batch.prefix) for _ in sources], model.special_ids.end
+    targets, ends = [list(batch.prefix) for _ in sources], model.special_ids.ends
     longest = [len(batch.prefix) + most for most in batch.most_generated]
     rows, done = list(range(len(sources))), set[int]()
     while rows:
@@ -104,7 +104,7 @@ def decode_step_by_step(
             target, ended = targets[rows[place]], rows[place] in done
             if not ended:
                 target.append(id)
-                if id == end or len(target) >= longest[rows[place]]:
+                if id in ends or len(target) >= longest[rows[place]]:
                     done.add(rows[place])
             if keep_rows or rows[place] not in done:
                 continued.append(place)

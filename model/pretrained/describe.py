@@ -25,8 +25,9 @@ def special_ids(inner: PreTrainedModel, encoder: Part, decoder: Part) -> Special
     def setting(name: str) -> Any:
         return _first_given(*(getattr(each, name, None) for each in (generation, config)))
 
-    ends = setting("eos_token_id")
-    end = ends[0] if isinstance(ends, list) and ends else ends
+    given = setting("eos_token_id")
+    end, *more = given if isinstance(given, list) and given else [given]
+    others = tuple(id for id in more if type(id) is int)
     required = {
         "decoder_start_token_id": _first_given(
             setting("decoder_start_token_id"), setting("bos_token_id")
@@ -36,14 +37,17 @@ def special_ids(inner: PreTrainedModel, encoder: Part, decoder: Part) -> Special
     }
     for name, id in required.items():
         if type(id) is not int or not 0 <= id < vocabulary:
-            raise ValueError(f"{name}: expected the id of a token, got {id!r:.60}")
+            line = f'"{name}": {end if type(end) is int else 2}'
+            step = f"; add a line to config.json, such as {line}" if id is None else ""
+            raise ValueError(f"{name}: expected the id of a token, got {id!r:.60}{step}")
     return SpecialIds(
         start=required["decoder_start_token_id"],
         end=end,
         # What is padding to one stack may be a word to the other.
         padding=paddings[0] if paddings[0] == paddings[1] else _beyond(encoder, decoder),
         unknown=getattr(config, "unk_token_id", None),
-        never_generated=_never_generated(generation, end, vocabulary),
+        other_ends=others,
+        never_generated=_never_generated(generation, (end, *others), vocabulary),
     )
 
 
@@ -56,9 +60,9 @@ def _first_given(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _never_generated(generation: Any, end: int, vocabulary: int) -> tuple[int, ...]:
-    """The tokens that a model's settings of generation forbid; as there, the end cannot be."""
-    bad = [ids[0] for ids in generation.bad_words_ids or () if len(ids) == 1 and ids[0] != end]
+def _never_generated(generation: Any, ends: tuple[int, ...], vocabulary: int) -> tuple[int, ...]:
+    """The tokens that a model's settings of generation forbid; as there, no end can be."""
+    bad = [ids[0] for ids in generation.bad_words_ids or () if len(ids) == 1 and ids[0] not in ends]
     forbidden = {*(generation.suppress_tokens or ()), *bad}
     return tuple(id for id in sorted(forbidden) if 0 <= id < vocabulary)
 

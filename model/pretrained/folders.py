@@ -53,6 +53,32 @@ before anything can say that they do not fit."""
 _SIZES = ("layers", "heads", "positions", "distance", "buckets", "d_model", "d_kv", "d_ff", "_dim")
 """How names of numbers end that must be at least 1."""
 _NOT_DONE: dict[str, tuple[Any, ...]] = {
+    "num_beams": (1,),
+    "num_beam_groups": (1,),
+    "diversity_penalty": (0.0,),
+    "length_penalty": (1.0,),
+    "early_stopping": (False,),
+    "do_sample": (False,),
+    "temperature": (1.0,),
+    "top_k": (0,),
+    "top_p": (1.0,),
+    "min_p": (0.0,),
+    "top_h": (),
+    "typical_p": (1.0,),
+    "epsilon_cutoff": (0.0,),
+    "eta_cutoff": (0.0,),
+    "penalty_alpha": (0.0,),
+    "dola_layers": (),
+    "guidance_scale": (1.0,),
+    "max_length": (),
+    "max_new_tokens": (),
+    "max_time": (),
+    "stop_strings": ([], ""),
+    "num_return_sequences": (1,),
+    "constraints": ([],),
+    "force_words_ids": ([],),
+    "token_healing": (False,),
+    "watermarking_config": (),
     "repetition_penalty": (1.0,),
     "encoder_repetition_penalty": (1.0,),
     "no_repeat_ngram_size": (0,),
@@ -62,9 +88,9 @@ _NOT_DONE: dict[str, tuple[Any, ...]] = {
     "forced_eos_token_id": (),
     "begin_suppress_tokens": ([],),
     "exponential_decay_length_penalty": (),
-    "sequence_bias": ({},),
+    "sequence_bias": ({}, []),
 }
-"""Settings of generation that our decoding does not have, and values that ask for nothing."""
+"""Settings of generation that greedy decoding does not have, and values that ask for nothing."""
 
 
 # --- files, and the log --------------------------------------------------------------------------
@@ -202,7 +228,7 @@ def read_generation(folder: Path) -> GenerationConfig:
 
 
 def settings_not_followed(generation: GenerationConfig) -> dict[str, Any]:
-    """Return settings of generation that our decoding does not follow: names and values."""
+    """Return settings of generation that greedy decoding does not follow: names and values."""
     ignored = {
         name: value
         for name, without in _NOT_DONE.items()
@@ -210,7 +236,4 @@ def settings_not_followed(generation: GenerationConfig) -> dict[str, Any]:
     }
     if longer := [ids for ids in generation.bad_words_ids or () if len(ids) > 1]:
         ignored["bad_words_ids"] = longer
-    ends = generation.eos_token_id
-    if isinstance(ends, list) and len(ends) > 1:
-        ignored["eos_token_id"] = ends[1:]
     return ignored

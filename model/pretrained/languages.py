@@ -21,8 +21,11 @@ def choices_of(tokenizer: Any, config: Any, generation: Any) -> Choices:
     if codes:
         return Choices(sources=codes, targets=codes)
     tasks = getattr(config, "task_specific_params", None) or {}
-    prefixes = (task.get("prefix") for task in tasks.values() if isinstance(task, dict))
-    return Choices(prefixes=tuple(dict.fromkeys(filter(None, prefixes))))
+    prefixes = [getattr(config, "prefix", None)]
+    if isinstance(tasks, dict):
+        prefixes += [task.get("prefix") for task in tasks.values() if isinstance(task, dict)]
+    given = (prefix for prefix in prefixes if isinstance(prefix, str) and prefix)
+    return Choices(prefixes=tuple(dict.fromkeys(given)))
 
 
 def language_ids(tokenizer: Any, config: Any, generation: Any) -> dict[str, int]:

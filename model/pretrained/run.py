@@ -149,10 +149,11 @@ class PretrainedRun:
         except CheckpointError:
             raise
         except Exception as error:  # modules raise whatever they meet in a configuration
-            path = self._model_folder / "config.json"
-            raise CheckpointError(
-                f"{path}: no model can be built from it ({error!s:.200})"
-            ) from error
+            raise self._no_model(error) from error
+
+    def _no_model(self, error: Exception) -> CheckpointError:
+        path = self._model_folder / "config.json"
+        return CheckpointError(f"{path}: no model can be built from it ({error!s:.200})")
 
     @cached_property
     def _generation(self) -> GenerationConfig:
@@ -160,7 +161,7 @@ class PretrainedRun:
 
     @cached_property
     def ignored_settings(self) -> dict[str, Any]:
-        """Return settings of generation that our decoding does not follow: names and values."""
+        """Return settings of generation that greedy decoding does not follow: names and values."""
         return settings_not_followed(self._generation)
 
     @property
@@ -307,7 +308,10 @@ class PretrainedRun:
                 )
         _drop_images(inner)
         inner.generation_config = self._generation
-        model = PretrainedModel(inner)
+        try:
+            model = PretrainedModel(inner)
+        except ValueError as error:
+            raise self._no_model(error) from error
         model.origin = Origin(self.name, step, self.sha256(step))
         return Checkpoint(model)
 

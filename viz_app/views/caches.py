@@ -213,7 +213,7 @@ def continuation_of(
 
     def decode(model: Seq2SeqModel, source: Ids, prefix: Ids, turned: Turned) -> Ids:
         # Some models begin targets with the token that ends them.
-        if len(prefix) > 1 and prefix[-1] == model.special_ids.end:
+        if len(prefix) > 1 and prefix[-1] in model.special_ids.ends:
             return prefix
         with turn(model, turned):
             return tuple(greedy(model, [source], prefix)[0])

@@ -140,8 +140,12 @@ UNKNOWN = r"model_type .* cannot be opened; expected one of .*add-a-family"
         (CONFIG, {"num_heads": 0}, ""),
         (CONFIG, {"num_decoder_layers": 0}, ""),
         (CONFIG, {"decoder_start_token_id": 10**6}, ""),
-        (CONFIG, {"decoder_start_token_id": None}, ""),
-        (CONFIG, {"pad_token_id": None}, ""),
+        (
+            CONFIG,
+            {"decoder_start_token_id": None},
+            'got None; add a line to config.json, such as "decoder_start_token_id": 1',
+        ),
+        (CONFIG, {"pad_token_id": None}, "got None; add a line to config.json, such as .pad_tok"),
         (CONFIG, {"eos_token_id": []}, ""),
         (CONFIG, {"dense_act_fn": "magic"}, ""),
         (CONFIG, {"relative_attention_num_buckets": float("inf")}, ""),
@@ -171,11 +175,14 @@ def test_settings_that_our_decoding_does_not_follow_are_listed(folder: Path) -> 
     run = PretrainedRun(folder, "t5")
     assert run.ignored_settings == {}
     wanted = {"no_repeat_ngram_size": 3, "min_length": 4, "forced_eos_token_id": 1}
-    wanted["repetition_penalty"] = 1.2
-    nothing = {"encoder_no_repeat_ngram_size": 0, "num_beams": 4, "bad_words_ids": [[5], [6, 7]]}
+    wanted |= {"repetition_penalty": 1.2, "num_beams": 4, "length_penalty": 2.0, "max_length": 9}
+    wanted |= {"max_new_tokens": 7, "do_sample": True, "temperature": 0.7, "top_k": 10}
+    wanted |= {"guidance_scale": 1.5, "early_stopping": True}
+    nothing = {"encoder_no_repeat_ngram_size": 0, "bad_words_ids": [[5], [6, 7]]}
+    nothing |= {"num_beam_groups": 1, "min_new_tokens": 0, "top_p": 1.0, "use_cache": True}
     change_json(folder / GENERATION, **wanted, **nothing, eos_token_id=[1, 9])
     run = PretrainedRun(folder, "t5")
-    assert run.ignored_settings == wanted | {"bad_words_ids": [[6, 7]], "eos_token_id": [9]}
+    assert run.ignored_settings == wanted | {"bad_words_ids": [[6, 7]]}
     assert run.load(0).model.special_ids.never_generated == (5,)
     # Older models have them in their configuration.
     (folder / GENERATION).unlink()

@@ -212,6 +212,23 @@ def test_choices_are_those_of_tokenizer_and_configuration(make_folder: MakeFolde
     assert choices("marian").sources == choices("t5").targets == choices("nllb").prefixes == ()
 
 
+@pytest.mark.parametrize(
+    ("settings", "offered"),
+    [
+        ({"prefix": "summarize: "}, ["summarize: ", "translate English to Spanish: "]),
+        ({"prefix": "summarize: ", "task_specific_params": None}, ["summarize: "]),
+        ({"prefix": "translate English to Spanish: "}, ["translate English to Spanish: "]),
+        ({"prefix": 7, "task_specific_params": {"a": {"prefix": [8]}}}, []),
+    ],
+)
+def test_the_prefix_of_a_configuration_is_offered_beside_those_of_tasks(
+    make_folder: MakeFolder, tmp_path: Path, settings: dict[str, Any], offered: list[str]
+) -> None:
+    folder = shutil.copytree(make_folder("t5"), tmp_path / "t5")
+    change_json(folder / "config.json", **settings)
+    assert [*PretrainedRun(folder, "t5").choices.prefixes] == offered
+
+
 def test_a_chosen_prefix_is_put_before_the_source(make_folder: MakeFolder) -> None:
     marian = _open(make_folder("marian"), prefix=">>cat<< ")
     ids = marian.encode_source(ENGLISH)

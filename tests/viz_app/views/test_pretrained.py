@@ -25,7 +25,7 @@ from headwise.viz_app.views import caches
 from headwise.viz_app.views.shared.panels import files_state
 from tests.floats import PASS, assert_near, near
 from tests.model.pretrained.eager import Eager
-from tests.model.pretrained.tiny import stack_of
+from tests.model.pretrained.tiny import change_json, stack_of
 from tests.viz_app.views.conftest import SENTENCE
 from tests.viz_app.views.driver import (
     PAGES,
@@ -411,6 +411,44 @@ def test_languages_and_tasks_are_given_as_transformers_gives_them(
     codes = {"__en__", "eng_Latn", "en_XX", ">>cat<<"}
     left = [text for text in texts if text not in {"</s>", ".", ":", *codes}]
     assert content.shape[1] == len(left)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told", "asked"),
+    [
+        ({"num_beams": 6, "length_penalty": 2.0}, "length_penalty = 2.0, num_beams = 6", 6),
+        ({"num_beams": 4}, "num_beams = 4", 4),
+        ({"max_new_tokens": 7, "do_sample": True}, "do_sample = True, max_new_tokens = 7", None),
+        ({"num_beams": 1, "length_penalty": 1.0}, None, None),
+    ],
+)
+def test_settings_of_generation_are_named_beside_decoding_and_their_beam_is_taken(
+    start_model: Start,
+    folders: Folders,
+    tmp_path: Path,
+    settings: dict[str, Any],
+    told: str | None,
+    asked: int | None,
+) -> None:
+    folder = shutil.copytree(folders("t5"), tmp_path / "asking")
+    change_json(folder / "generation_config.json", **settings)
+    for page in ("translate", "inside"):
+        app = start_model(page, folder)
+        said = [text.value for text in app.sidebar.caption if "generation settings" in text.value]
+        assert len(said) == (told is not None)
+        if told is not None:
+            named = unescaped(said[0]).rstrip(".").rsplit(": ", 1)[1]
+            assert sorted(named.split(", ")) == told.split(", ")
+        buttons = [button for button in app.sidebar.button if button.key == "asked-beam"]
+        assert len(buttons) == (asked is not None)
+        if asked is not None:
+            buttons[0].click().run()
+            assert app.errors == []
+            assert [slider.value for slider in app.sidebar.select_slider][-1] == asked
+            assert not [b for b in app.sidebar.button if b.key == "asked-beam"]
+            left = unescaped("".join(text.value for text in app.sidebar.caption))
+            assert "num_beams" not in left
+            assert ("penalty" in left) == ("length_penalty" in settings)
 
 
 # A training that has just begun

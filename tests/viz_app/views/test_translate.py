@@ -144,9 +144,9 @@ def test_a_text_of_more_than_20_000_characters_is_not_taken(start: Start) -> Non
 @pytest.mark.parametrize(
     ("ids", "step", "expected"),
     [
-        ((5, 6, 3), 9, ""),
-        ((3,), 9, "The model ended the sentence at once."),
-        ((5, 6, 7), 9, "It did not end the sentence; cut off at 3 tokens."),
+        ((5, 6, 3), -1, ""),
+        ((3,), -1, "The model ended the sentence at once."),
+        ((5, 6, 7), -1, "It did not end the sentence; cut off at 3 tokens."),
         ((2, 2, 2), 0, "The untrained model said nothing but <s>; cut off at 3 tokens."),
     ],
 )
@@ -157,7 +157,7 @@ def test_one_sentence_says_how_a_target_ended(
     words = tuple(Word(text, at, at + 1) for at, text in enumerate(texts_of))
     text = run.tokenizers.target.decode(ids)
     predicted = Tokens(ids, texts_of, words)
-    ended = replace(traced(run), step=step, predicted=predicted, target_text=text)
+    ended = replace(traced(run), step=run.steps()[step], predicted=predicted, target_text=text)
     assert unescaped(describe_ending(run, ended)) == expected
 
 

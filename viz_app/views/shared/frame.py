@@ -131,12 +131,6 @@ def _choose_run() -> Run:
     run = _choose_languages(run_named(name), name)
     with st.container(key="about-run"):
         st.caption(_describe(run))
-    if run.ignored_settings:
-        settings = ", ".join(f"{name} = {value}" for name, value in run.ignored_settings.items())
-        st.caption(
-            "Its generation settings ask for more than decoding does here: "
-            f"{escape_markdown(settings)}."
-        )
     for remark in run.remarks:
         st.caption(escape_markdown(without_places(remark)))
     return run

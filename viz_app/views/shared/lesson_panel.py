@@ -64,7 +64,7 @@ from headwise.viz_app.views.shared.parts import (
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import patched_pair_of
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
-from headwise.viz_app.views.shared.target import BEAM_SIZES
+from headwise.viz_app.views.shared.target import beam_sizes
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
 from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_on_slider, show_figure
@@ -220,7 +220,7 @@ def _trace(selection: Selection) -> Trace:
     if shown.target.strip():
         return trace_of(run, step, text, tuple(run.tokenizers.encode_target(shown.target.strip())))
     if shown.decoding == "beam":
-        size = checked("beam", "Width of the beam", usable=BEAM_SIZES.__contains__)
+        size = checked("beam", "Width of the beam", usable=beam_sizes(run).__contains__)
         hypotheses = beam_of(run, step, text, size).hypotheses
         chosen = hypotheses[min(max(shown.hypothesis, 0), len(hypotheses) - 1)]
         return trace_of(run, step, text, tuple(chosen.target))

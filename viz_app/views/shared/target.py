@@ -10,15 +10,16 @@ import streamlit as st
 from headwise.viz_app.analysis.labels import from_where_they_part, token_labels
 from headwise.viz_app.figures.tokens import folded_text, token_row
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Beam, Run, beam_of, trace_of
+from headwise.viz_app.views.caches import Beam, Run, beam_of, checkpoint_of, trace_of
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, view
-from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider, choose_one
 
 BEAM_SIZES = (2, 3, 4, 5, 8)
 """Widths of a beam search that are offered."""
+_WIDEST = 64
+"""The largest width that is offered since a model's settings ask for it."""
 SCORE = "log-probability divided by ((5 + n) / 6)^0.6 for n tokens"
 """What the score of a hypothesis is."""
 
@@ -39,7 +40,7 @@ class Target:
 def choose_trace(selection: Selection) -> Trace:
     """Ask, in the sidebar and on the page, for decoding and target; return the target's trace."""
     with st.sidebar:
-        size = choose_decoding()
+        size = choose_decoding(selection.run)
     target = choose_target(selection, size)
     return trace_of(selection.run, selection.step, selection.text, target.ids)
 
@@ -55,8 +56,19 @@ def choose_target(selection: Selection, size: int) -> Target:
     return Target(tuple(beam.hypotheses[chosen].target), "the chosen hypothesis", beam, chosen)
 
 
-def choose_decoding() -> int:
-    """Ask for the width of the beam; 1 is greedy."""
+def beam_sizes(run: Run) -> tuple[int, ...]:
+    """Return the widths of a beam search that are offered, with that of the model's settings."""
+    return tuple(sorted({*BEAM_SIZES, _asked_size(run)} - {1}))
+
+
+def _asked_size(run: Run) -> int:
+    """Return the width of the beam that a model's settings ask for; 1 where they ask for none."""
+    asked = run.ignored_settings.get("num_beams")
+    return asked if type(asked) is int and 1 < asked <= _WIDEST else 1
+
+
+def choose_decoding(run: Run) -> int:
+    """Ask for the width of the beam, 1 is greedy; name what the model's settings ask for."""
     how = choose_one(
         "Decoding",
         ["greedy", "beam"],
@@ -65,9 +77,32 @@ def choose_decoding() -> int:
         f"and takes the best at the end, by its score: {SCORE} (Wu et al. 2016; section 6.1 of the "
         "paper).",
     )
-    if how == "greedy":
-        return 1
-    return choose_on_slider("Width of the beam", BEAM_SIZES, key="beam")
+    sizes = beam_sizes(run)
+    size = 1 if how == "greedy" else choose_on_slider("Width of the beam", sizes, key="beam")
+    _show_settings(run, size)
+    return size
+
+
+def _show_settings(run: Run, size: int) -> None:
+    """Name the settings that decoding with this width does not follow, and offer their beam."""
+    asked = _asked_size(run)
+    settings = {
+        name: value
+        for name, value in run.ignored_settings.items()
+        if name != "num_beams" or value != size
+    }
+    if settings:
+        named = ", ".join(f"{name} = {value}" for name, value in settings.items())
+        st.caption(
+            "The model's generation settings ask for more than decoding does here: "
+            f"{escape_markdown(named)}."
+        )
+    if asked not in (1, size):
+        st.button(
+            f"Take the beam of {asked} that they ask for",
+            key="asked-beam",
+            on_click=lambda: change_view(decoding="beam", beam=asked),
+        )
 
 
 def _choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:
@@ -159,8 +194,8 @@ def word_probabilities(trace: Trace) -> list[tuple[int, int, float]]:
 
 def describe_ending(run: Run, trace: Trace) -> str:
     """Say of a target without text, or that was cut off, how it ended; of others, nothing."""
-    ids, end = trace.predicted.ids, special_tokens_of(run).end_id
-    if ids[-1] == end:
+    ids = trace.predicted.ids
+    if ids[-1] in checkpoint_of(run, trace.step).model.special_ids.ends:
         return "" if trace.target_text else "The model ended the sentence at once."
     cut_off = f"cut off at {len(ids):,} tokens."
     if len(set(ids)) > 1:

@@ -43,7 +43,6 @@ class SpecialTokens:
     start: str
     """The first token that the decoder consumes."""
     end: str
-    end_id: int
 
     def name_in(self, text: str) -> str:
         """Put their names in a text in place of ``<s>`` and ``</s>``, which runs of ours have."""
@@ -55,7 +54,7 @@ def special_tokens_of(run: Run) -> SpecialTokens:
     """Return the start and the end of every target of a run."""
     ids = run.tokenizers.encode_target("")
     start, end = run.tokenizers.target.tokens([ids[0], ids[-1]])
-    return SpecialTokens(token_label(start), token_label(end), ids[-1])
+    return SpecialTokens(token_label(start), token_label(end))
 
 
 @dataclass(frozen=True)

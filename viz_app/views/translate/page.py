@@ -58,7 +58,7 @@ _Section = Literal["steps", "beam", "off", "sinks"]
 def page(selection: Selection) -> None:
     """Draw the page."""
     with st.sidebar:
-        size = choose_decoding()
+        size = choose_decoding(selection.run)
         second_step = _choose_second_step(selection)
     grid_options = chosen_grid_options()
     tokens = st.container()
