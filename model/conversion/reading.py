@@ -23,8 +23,11 @@ from headwise.model.tokenizer import SPECIAL_TOKENS, WordTokenizer
 
 _MOST_BYTES = 16 * 2**30
 """Most bytes of a file of weights that is converted."""
-_NESTED = ("model_state_dict", "state_dict", "model")
-"""Keys under which a training saves the state dict beside other things."""
+_NESTED = (
+    *("model_state_dict", "model_state", "state_dict", "model", "net", "network", "transformer"),
+    *("model_dict", "net_state_dict", "params", "weights", "module"),
+)
+"""Keys under which a training saves the state dict beside other things, in lower case."""
 _USUAL_NAMES = {
     "pad": ("<pad>", "<blank>", "[pad]"),
     "unk": ("<unk>", "[unk]"),
@@ -53,15 +56,39 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             raise CheckpointError(f"{path}: truncated, or not safetensors ({error})") from error
     else:
         loaded = _load_without_code(path, content)
-    for key in _NESTED:
-        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
-            loaded = loaded[key]
+    loaded = _unwrapped(path, loaded)
     if not isinstance(loaded, Mapping) or not loaded:
         raise CheckpointError(
             f"{path}: expected a state dict, got {type(loaded).__name__}; write it by "
             "torch.save(model.state_dict(), FILE)"
         )
-    return {str(name): _checked(path, name, value) for name, value in loaded.items()}
+    return {
+        # What torch.compile puts before the names of a module that was compiled by itself.
+        str(name).replace("._orig_mod.", "."): _checked(path, name, value)
+        for name, value in loaded.items()
+    }
+
+
+def _unwrapped(path: Path, loaded: Any) -> Any:
+    """Return what a file holds, or the state dict that is in it beside other things."""
+    found = {k: v for k, v in loaded.items() if _has_tensors(v)} if _has_tensors(loaded) else {}
+    usual = [key for key in found if key.lower() in _NESTED]
+    if len(found) > 1 and len(usual) != 1:
+        raise CheckpointError(
+            f"{path}: expected one state dict, got several, under the keys "
+            f"{', '.join(map(repr, found))}; write that of the model by "
+            "torch.save(torch.load(FILE)[KEY], OTHER_FILE)"
+        )
+    return _unwrapped(path, found[(usual or list(found))[0]]) if found else loaded
+
+
+def _has_tensors(value: Any) -> bool:
+    """Return whether a value maps names to tensors, or to what does; an optimiser's has numbers."""
+    return (
+        isinstance(value, Mapping)
+        and all(isinstance(key, str) for key in value)
+        and any(isinstance(each, Tensor) or _has_tensors(each) for each in value.values())
+    )
 
 
 def _load_without_code(path: Path, content: bytes) -> Any:

@@ -171,6 +171,39 @@ def test_other_forms_of_the_file_are_read(given: Given, tmp_path: Path, form: st
     assert deviations(model, convert(arguments))[0].max() < NOTHING
 
 
+OPTIMISER = {"state": {0: {"exp_avg": torch.ones(2)}}, "param_groups": [{"lr": 0.1}]}
+
+
+@pytest.mark.parametrize(
+    "key", ["model_state", "state_dict", "model", "net", "Transformer", "model.state_dict", "mine"]
+)
+@pytest.mark.parametrize("before", ["", "module.", "_orig_mod.", "module._orig_mod."])
+def test_a_state_dict_is_found_at_its_key(given: Given, key: str, before: str) -> None:
+    model = tutorial_model()
+    state: Any = {f"{before}{name}": tensor for name, tensor in model.state_dict().items()}
+    for each in reversed(key.split(".")):
+        state = {"epoch": 3, each: state, "optimizer": OPTIMISER, "rng": torch.zeros(3).byte()}
+    if key != "mine":
+        state["ema"] = {"average": torch.ones(2)}
+    assert deviations(model, convert(given(state)))[0].max() < NOTHING
+
+
+def test_layers_that_were_compiled_one_by_one_are_found(given: Given) -> None:
+    model = tutorial_model()
+    state = {re.sub(r"(layers\.\d)", r"\1._orig_mod", n): t for n, t in model.state_dict().items()}
+    assert deviations(model, convert(given(state)))[0].max() < NOTHING
+
+
+@pytest.mark.parametrize("keys", [("encoder", "decoder"), ("model", "net"), ("a", "ema", "b")])
+def test_of_several_state_dicts_the_keys_are_said(given: Given, keys: tuple[str, ...]) -> None:
+    state = tutorial_model().state_dict()
+    content: Any = {"step": 3} | dict.fromkeys(keys, state)
+    listed = ", ".join(map(repr, keys))
+    message = rf"model\.pt: expected one state dict, got several, under the keys {listed}; write"
+    with pytest.raises(CheckpointError, match=message):
+        convert_from_torch(given(content))
+
+
 def test_another_step_becomes_a_checkpoint_of_the_same_run(given: Given) -> None:
     model = tutorial_model()
     convert(given(model.state_dict(), step=0))
