@@ -14,7 +14,7 @@ from headwise.model.pretrained.parameters import find, linear_parameters
 from headwise.model.pretrained.part import Part
 
 _LONGEST = 1_024
-"""Tokens, where a configuration gives no limit: relative positions have none."""
+"""Tokens that are read where a model has no limit, as with relative positions."""
 
 
 def special_ids(inner: PreTrainedModel, encoder: Part, decoder: Part) -> SpecialIds:
@@ -69,15 +69,17 @@ def _never_generated(generation: Any, ends: tuple[int, ...], vocabulary: int) ->
 
 def _longest(part: Part) -> int:
     """Return the number of positions that a stack knows."""
-    config, table = part.module.config, part.find(part.family.position_table)
-    found = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
-    before = getattr(table, "padding_idx", None)  # RoBERTa counts from the number after it
-    longest = found if isinstance(found, int) else _LONGEST
+    table, longest = part.find(part.family.position_table), _LONGEST
+    if part.family.positions != "relative":  # T5 once wrote a number that it does not read
+        longest = _first_given(_setting(part, "max_position_embeddings"), _LONGEST)
     # Up to the width of its window, a layer sees all that the other layers see.
-    if window := _setting(part, "sliding_window"):
+    window = _setting(part, "sliding_window")
+    if window is not None and "sliding_attention" in part.module.config.layer_types:
         is_halved = part.stack == "encoder" and part.family.halved_window
         longest = min(longest, (window + 1) // 2 if is_halved else window)
-    return longest if before is None else longest - before - 1
+    if not isinstance(table, nn.Embedding) or table.padding_idx is None:
+        return longest
+    return longest - table.padding_idx - 1  # RoBERTa counts from the number after it
 
 
 def _tied(encoder: Part, decoder: Part, output: Output) -> Literal["none", "output", "all"]:

@@ -55,8 +55,9 @@ class Family:
     """A norm between embeddings and first layer; used if it is there."""
     position_table: str = "embed_positions"
     """The module that gives positional encodings; used if it is there."""
-    scale_output: str = "scale_decoder_outputs"
-    """The setting that says whether the decoder's output is divided by √d_model; used if there."""
+    scale_output: str = ""
+    """The setting that says whether the decoder's output is divided by √d_model; "" if it is not,
+    whatever is set."""
     cross_projections: tuple[str, str, str, str] | None = None
     """The same of cross-attention, where they have other names."""
     hides_target: bool = False
@@ -122,6 +123,7 @@ _T5 = Family(
     gate="wi_1",
     contract="wo",
     final_norm="final_layer_norm",
+    scale_output="scale_decoder_outputs",
 )
 _BERT = Family(
     title="BERT",
@@ -211,7 +213,7 @@ FAMILIES: dict[str, Family] = {
         score_cap="",
         halved_window=True,
     ),
-    "mt5": replace(_T5, title="mT5"),
+    "mt5": replace(_T5, title="mT5", scale_output=""),
     "umt5": replace(_T5, title="UMT5", scale_output="tie_word_embeddings"),
 }
 """The families that can be opened, by the ``model_type`` of their configuration.

@@ -46,7 +46,7 @@ _NOT_MEASURED = re.compile(
     r"step|epoch|total_flos|train_loss|.*(_runtime|_per_second|_preparation_time|_mem_\w+)"
 )
 """What else it logs that is no curve: when, how fast, and the mean loss of the whole training."""
-_MOST = {"layers": 1_000, "max_position_embeddings": 100_000}
+_MOST = {"layers": 1_000, "max_position_embeddings": 200_000}
 _MOST_OF_OTHERS = 10_000_000
 """The largest numbers of a configuration, by how their names end: larger models fill the memory
 before anything can say that they do not fit."""

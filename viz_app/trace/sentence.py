@@ -140,7 +140,7 @@ def require_source(model: Seq2SeqModel, source: str, ids: Sequence[int]) -> None
         raise ValueError("there is nothing to translate: type a sentence")
     if len(ids) > allowed:
         raise ValueError(
-            f"the sentence has {len(ids):,} tokens, the model takes at most {allowed:,}; shorten it"
+            f"the sentence has {len(ids):,} tokens, at most {allowed:,} are read; shorten it"
         )
 
 
@@ -165,8 +165,7 @@ def _target_ids(
         raise ValueError(f"target ids: expected 0 to {vocabulary - 1}, got {odd[0]}")
     if len(ids) - 1 > allowed:
         raise ValueError(
-            f"the target has {len(ids) - 1:,} tokens, the model takes at most {allowed:,}; "
-            "shorten it"
+            f"the target has {len(ids) - 1:,} tokens, at most {allowed:,} are read; shorten it"
         )
     return ids
 

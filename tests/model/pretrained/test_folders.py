@@ -136,7 +136,7 @@ UNKNOWN = r"model_type .* cannot be opened; expected one of .*add-a-family"
         (CONFIG, {"d_ff": 0.5}, ""),
         (CONFIG, {"vocab_size": 10**15}, "vocab_size: expected at most"),
         (CONFIG, {"vocab_size": -5}, ""),
-        (CONFIG, {"max_position_embeddings": 10**7}, "expected at most 100,000"),
+        (CONFIG, {"max_position_embeddings": 10**7}, "expected at most 200,000"),
         (CONFIG, {"num_heads": 0}, ""),
         (CONFIG, {"num_decoder_layers": 0}, ""),
         (CONFIG, {"decoder_start_token_id": 10**6}, ""),

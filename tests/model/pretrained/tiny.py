@@ -161,7 +161,6 @@ def _settings(name: str) -> tuple[str, dict[str, Any]]:
             "num_layers": 3,
             "num_decoder_layers": 2,
             "num_heads": 3,
-            "n_positions": 43,
             "relative_attention_num_buckets": 8,
             "relative_attention_max_distance": 16,
             "decoder_start_token_id": 0,

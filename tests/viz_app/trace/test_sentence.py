@@ -327,11 +327,11 @@ def test_nan_weights_fail_checks(trained: Transformer, tokenizers: TokenizerPair
         ((SOURCE, [BOS, 7, 8, 420]), "target ids: expected 0 to 419, got 420"),
         (
             (" the" * LONGEST, None),
-            "the sentence has 32 tokens, the model takes at most 31; shorten it",
+            "the sentence has 32 tokens, at most 31 are read; shorten it",
         ),
         (
             (SOURCE, [BOS] + [7] * (LONGEST + 1)),
-            "the target has 32 tokens, the model takes at most 31; shorten it",
+            "the target has 32 tokens, at most 31 are read; shorten it",
         ),
     ],
 )

@@ -359,7 +359,7 @@ def test_work_is_logged_and_nothing_that_was_typed(
     app.choose(decoding="beam")
     app.choose(decoding="greedy")
     app.choose(sentence=9 * SENTENCE)
-    assert "the model takes at most" in app.errors[0]
+    assert "are read; shorten it" in app.errors[0]
     start_page("inside", q=SENTENCE)
     app = start_page("training", q=SENTENCE, training="translations")
     app.choose(own_reference=REFERENCE)
