@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headwise.model.interface import Seq2SeqModel
+from headwise.model.masks import PADDING
 from headwise.model.placement import in_float32
 
 _POSITIONS_AT_A_TIME = 1024
@@ -20,7 +21,7 @@ _POSITIONS_AT_A_TIME = 1024
 
 
 def forced_stream(model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> Tensor:
-    """Run the model on source ids (B, S) and consumed target ids (B, T).
+    """Run the model on source ids (B, S) and consumed target ids (B, T), padded as ``pad`` does.
 
     Return the decoder's output, of which ``model.unembed`` makes logits: (B, T, D). A sequence that
     is empty or too long for the model is a ValueError.
@@ -48,10 +49,10 @@ def target_log_probabilities(model: Seq2SeqModel, streams: Tensor, targets: Tens
     """Compute log P of whole targets: the sum over the tokens that are predicted, in nats, (…, B).
 
     ``streams`` are outputs of the decoder, (…, B, T, D), of passes that consumed ``targets`` but
-    for their last ids; ``targets`` are ids (B, T + 1), padded on the right.
+    for their last ids; ``targets`` are ids (B, T + 1), padded as ``pad`` does.
     """
     predicted = targets[:, 1:].expand(streams.shape[:-1])
-    keep = predicted != model.special_ids.padding
+    keep = predicted != PADDING
     scores = log_probabilities(model, streams[keep], predicted[keep])
     found = scores.new_zeros(predicted.shape)
     found[keep] = scores

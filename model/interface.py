@@ -232,7 +232,10 @@ class SpecialIds:
     """The first token that the decoder consumes."""
     end: int
     """The token that ends every source and target."""
-    padding: int
+    padding: int | None
+    """The token that fills up sentences in training; None if stacks have none, or not the same. It
+    may be the end or the unknown token as well, so that nothing is known by it: batches are padded
+    with ``PADDING`` of ``model/masks.py``."""
     unknown: int | None
     """The token that stands for what the vocabulary lacks; None if it lacks nothing."""
     other_ends: tuple[int, ...] = ()
@@ -439,9 +442,10 @@ class Seq2SeqModel(Protocol):
         """Return the device of the weights."""
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Run the encoder: ids (B, S), padded on the right → memory (B, S, D), mask (B, 1, 1, S).
+        """Run the encoder: ids (B, S), perhaps padded → memory (B, S, D), mask (B, 1, 1, S).
 
-        The mask is True for tokens; it is None if nothing is padded.
+        Shorter rows are padded on the right, as ``pad`` of ``model/masks.py`` does. The mask is
+        True for tokens; it is None if nothing is padded.
 
         Raises:
             ValueError: on a wrong shape, too long a source, or a row of padding only.

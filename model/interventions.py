@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from headwise.model.forced import (
     forced_stream,
@@ -40,6 +39,7 @@ from headwise.model.interface import (
     WordSpan,
     attention_path,
 )
+from headwise.model.masks import PADDING, pad
 from headwise.model.readings import Difference, Sublayer
 from headwise.model.turning import ablate as ablate
 from headwise.model.turning import turn as turn
@@ -299,8 +299,7 @@ def effects_of_sources(
         ValueError: as ``effects_of_parts`` does.
     """
     lists = [[*source[: span.start], *source[span.stop :]] for span in spans]
-    rows = [torch.tensor(ids) for ids in [*lists, list(source)] if ids]
-    padded = pad_sequence(rows, batch_first=True, padding_value=model.special_ids.padding)
+    padded = pad([ids for ids in [*lists, list(source)] if ids])
     values = []
     for some in padded.split(max(1, POSITIONS_AT_A_TIME // (padded.shape[1] + consumed.shape[1]))):
         some = some.to(model.device)
@@ -331,7 +330,7 @@ def batch_head_importance(
                 factors[f"{attention_path(kind, layer)}.heads"] = ones.requires_grad_()
         with edit(model, {point: _multiply(factor) for point, factor in factors.items()}):
             stream = forced_stream(model, sources, targets[:, :-1])  # (B, T, D)
-        keep = targets[:, 1:] != model.special_ids.padding
+        keep = targets[:, 1:] != PADDING
         total = log_probabilities(model, stream[keep], targets[:, 1:][keep]).sum()
         derivatives = iter(torch.autograd.grad(total, list(factors.values())))
     return {

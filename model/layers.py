@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from headwise.model.config import TransformerConfig
 from headwise.model.hooks import HookPoint
+from headwise.model.masks import embeddable
 
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -64,7 +65,7 @@ class InputEmbedding(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, ids: Tensor, *, start: int = 0) -> Tensor:
-        """Embed ids (B, S), whose first position is ``start`` → (B, S, D)."""
+        """Embed ids (B, S), perhaps padded, whose first position is ``start`` → (B, S, D)."""
         if ids.dim() != 2:
             raise ValueError(f"ids: expected shape (batch, length), got {tuple(ids.shape)}")
         length = start + ids.shape[1]
@@ -72,6 +73,7 @@ class InputEmbedding(nn.Module):
             raise ValueError(
                 f"expected at most {self.max_length} tokens, got {length}; shorten the text"
             )
+        ids = embeddable(ids)
         lowest, highest = map(int, ids.aminmax()) if ids.numel() else (0, 0)
         if lowest < 0 or highest >= self.table.num_embeddings:
             raise ValueError(

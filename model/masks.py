@@ -11,24 +11,31 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from headwise.model.config import PAD
+PADDING = -1
+"""Fills up the shorter rows of a batch. No token has this id: where a vocabulary gives padding and
+the end one id, as many do, a token is not taken for padding."""
 
 
-def pad(rows: Sequence[Sequence[int]], padding: int = PAD) -> Tensor:
-    """Stack sequences of ids into a tensor (B, longest), padded on the right."""
+def pad(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Stack sequences of ids into a tensor (B, longest), padded on the right with ``PADDING``."""
     return pad_sequence(
-        [torch.tensor(row) for row in rows], batch_first=True, padding_value=padding
+        [torch.tensor(row) for row in rows], batch_first=True, padding_value=PADDING
     )
 
 
-def padding_mask(ids: Tensor, *, padding: int = PAD) -> Tensor:
+def embeddable(ids: Tensor) -> Tensor:
+    """Return ids with that of some token in place of padding, of which nothing is then read."""
+    return ids.masked_fill(ids == PADDING, 0)
+
+
+def padding_mask(ids: Tensor) -> Tensor:
     """Return which keys are tokens, not padding: ids (B, M) → bool (B, 1, 1, M).
 
     Only padding in a sentence is a ValueError: attention to no key is undefined.
     """
     if ids.dim() != 2:
         raise ValueError(f"ids: expected shape (batch, length), got {tuple(ids.shape)}")
-    allowed = ids != padding
+    allowed = ids != PADDING
     if not bool(allowed.any(dim=-1).all()):
         rows = (~allowed.any(dim=-1)).nonzero().flatten().tolist()
         raise ValueError(
@@ -38,11 +45,11 @@ def padding_mask(ids: Tensor, *, padding: int = PAD) -> Tensor:
     return allowed[:, None, None, :]
 
 
-def padding_mask_if_padded(ids: Tensor, *, padding: int = PAD) -> Tensor | None:
+def padding_mask_if_padded(ids: Tensor) -> Tensor | None:
     """Return the padding mask, or None if nothing is padded: attention is faster without one."""
-    if ids.numel() and bool((ids != padding).all()):
+    if ids.numel() and bool((ids != PADDING).all()):
         return None
-    return padding_mask(ids, padding=padding)
+    return padding_mask(ids)
 
 
 def causal_mask(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:

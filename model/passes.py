@@ -15,11 +15,12 @@ from torch import Tensor
 from headwise.model.decoding.greedy import greedy
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, edit, matching_names
-from headwise.model.interface import Seq2SeqModel, Tokenizers
-from headwise.model.masks import pad
+from headwise.model.interface import Seq2SeqModel, SpecialIds, Tokenizers
+from headwise.model.masks import PADDING, pad
 
 Texts = str | Sequence[str] | Sequence[Sequence[int]] | Tensor
-"""A text, several, or ids: rows of a batch, which are padded on the right."""
+"""A text, several, or ids: rows of a batch. Shorter rows of a tensor are filled up with ``PADDING``
+of ``model/masks.py``, as those that a pass returns."""
 _LEAVES = ("encoder.embedding.tokens", "decoder.embedding.tokens")
 
 
@@ -31,9 +32,9 @@ class PassTensors(dict[str, Tensor]):
     ) -> None:
         super().__init__(tensors)
         self.source_ids = source_ids
-        """(B, S), padded on the right."""
+        """(B, S), padded on the right with ``PADDING`` of ``model/masks.py``."""
         self.target_ids = target_ids
-        """(B, T + 1), from the start token on, padded on the right."""
+        """(B, T + 1), from the start token on, padded likewise."""
 
     def __missing__(self, name: str) -> Tensor:
         raise KeyError(f"no tensor {name!r} was recorded; there are {', '.join(self) or 'none'}")
@@ -75,22 +76,21 @@ def run_with_cache(
 
     Raises:
         ValueError: if there are more sources than targets or fewer, one is empty or too long, or
-            no hook point has a name.
+            no hook point has a name, or rows of a tensor are filled up with a token.
     """
     wanted = matching_names(model, [names] if isinstance(names, str) else list(names))
-    source_rows = _rows(sources, tokenizers.encode_source, "source")
+    special = model.special_ids
+    source_rows = _rows(sources, tokenizers.encode_source, "source", special)
     target_rows = (
         greedy(model, source_rows, tokenizers.prefix)
         if targets is None
-        else _rows(targets, tokenizers.encode_target, "target")
+        else _rows(targets, tokenizers.encode_target, "target", special)
     )
     if len(source_rows) != len(target_rows):
         raise ValueError(
             f"expected a target for each source, got {len(source_rows)} and {len(target_rows)}"
         )
-    padding = model.special_ids.padding
-    source = pad(source_rows, padding).to(model.device)
-    target = pad(target_rows, padding).to(model.device)
+    source, target = (pad(rows).to(model.device) for rows in (source_rows, target_rows))
     recorded = [*dict.fromkeys((*wanted, *(_LEAVES if grad else ())))]
     with _gradients(model, grad), capture(model, recorded) as seen:
         logits = model.unembed(forced_stream(model, source, target[:, :-1]))
@@ -110,10 +110,13 @@ def _gradients(model: Seq2SeqModel, wanted: bool) -> Iterator[None]:
         yield
 
 
-def _rows(given: Texts, encode: Callable[[str], list[int]], side: str) -> list[list[int]]:
-    """Return the ids of texts, or ids as they are, one list a row."""
+def _rows(
+    given: Texts, encode: Callable[[str], list[int]], side: str, special: SpecialIds
+) -> list[list[int]]:
+    """Return the ids of texts, or ids as they are without padding, one list a row."""
     if isinstance(given, Tensor):
         given = given.tolist() if given.dim() == 2 else [given.tolist()]
+        _require_known_lengths(given, side, special)
     rows = [given] if isinstance(given, str) else list(given)
     if not rows:
         raise ValueError(f"expected at least one {side}, got none")
@@ -125,8 +128,24 @@ def _rows(given: Texts, encode: Callable[[str], list[int]], side: str) -> list[l
     least = 1 if side == "source" else 2
     found = []
     for row in rows:
-        ids = encode(row.strip()) if isinstance(row, str) else list(row)
+        ids = encode(row.strip()) if isinstance(row, str) else [id for id in row if id != PADDING]
         if len(ids) < least or (isinstance(row, str) and not row.strip()):
             raise ValueError(f"expected a {side} with tokens in it, got an empty one")
         found.append(ids)
     return found
+
+
+def _require_known_lengths(rows: Sequence[Sequence[int]], side: str, special: SpecialIds) -> None:
+    """Require that no row of a tensor is filled up with the token of padding.
+
+    One at the end may be the end itself.
+    """
+    padding = special.padding
+    least = 2 if padding == special.end else 1
+    for number, row in enumerate(rows):
+        if padding is not None and [*row[-least:]] == [padding] * least:
+            raise ValueError(
+                f"{side} {number + 1}: expected a row filled up with {PADDING}, got one that ends "
+                f"with the token of padding, {padding}, which may be in a text: give lists of ids, "
+                f"or {PADDING} in its place"
+            )

@@ -243,7 +243,7 @@ class Transformer(nn.Module):
         return self.eval()
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Run the encoder: ids (B, S) → memory (B, S, D), mask (B, 1, 1, S) or None."""
+        """Run the encoder: padded ids (B, S) → memory (B, S, D), mask (B, 1, 1, S) or None."""
         mask = padding_mask_if_padded(source)
         return self.encoder(source, mask), mask
 
@@ -307,7 +307,7 @@ class Transformer(nn.Module):
     def forward(self, source: Tensor, target: Tensor, keep: Tensor | None = None) -> Tensor:
         """Run one teacher-forced pass: source ids (B, S), consumed ids (B, T) → logits (B, T, V).
 
-        Both are padded on the right; row t predicts token t + 1. Logits (n, V) are computed of n
+        Both are padded as ``pad`` does; row t predicts token t + 1. Logits (n, V) are computed of n
         positions only if ``keep``, boolean (B, T), is True there; training leaves out padding.
         """
         if source.shape[0] != target.shape[0]:

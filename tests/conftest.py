@@ -14,6 +14,7 @@ from hypothesis import settings
 from torch import Tensor
 
 from headwise.model.config import EOS, TransformerConfig
+from headwise.model.masks import PADDING
 from headwise.model.transformer import Transformer
 from tests.tiny import DATA, flags_of, tiny_config, tiny_model, tiny_training
 
@@ -67,7 +68,7 @@ def make_ids() -> Callable[..., Tensor]:
     def make(lengths: Sequence[int], vocab_size: int, *, seed: int = 11) -> Tensor:
         generator = torch.Generator().manual_seed(seed)
         rows = [torch.randint(EOS + 1, vocab_size, (n,), generator=generator) for n in lengths]
-        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING)
 
     return make
 

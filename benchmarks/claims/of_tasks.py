@@ -15,7 +15,7 @@ from headwise.model.decoding.translation import translate
 from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.hooks import capture
 from headwise.model.interface import Head
-from headwise.model.masks import pad
+from headwise.model.masks import PADDING, pad
 from headwise.model.training.copy_task import LONGEST, copy_task
 from headwise.model.transformer import Transformer
 from headwise.model.turning import ablate
@@ -96,7 +96,7 @@ def _right_tokens(off: Sequence[Head]) -> float:
     with ablate(model, off):
         logits = model(source, target[:, :-1])
     predicted = target[:, 1:]
-    keep = predicted != model.special_ids.padding
+    keep = predicted != PADDING
     return float((logits.argmax(dim=-1) == predicted)[keep].double().mean())
 
 
@@ -119,7 +119,7 @@ def costs_do_not_add_up() -> Found:
     def loss(off: Sequence[Head]) -> float:
         with ablate(newest("copy"), off):
             stream = forced_stream(newest("copy"), source, target[:, :-1])
-        keep = target[:, 1:] != newest("copy").special_ids.padding
+        keep = target[:, 1:] != PADDING
         scores = log_probabilities(newest("copy"), stream[keep], target[:, 1:][keep])
         return -float(scores.double().mean())
 

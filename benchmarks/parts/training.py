@@ -16,8 +16,7 @@ from benchmarks.peers.torch_nn import TorchTransformer
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of
-from headwise.model.config import PAD
-from headwise.model.masks import pad
+from headwise.model.masks import PADDING, pad
 from headwise.model.training.batches import bucketed
 from headwise.model.training.evaluation import cross_entropy
 from headwise.model.transformer import Transformer
@@ -71,7 +70,7 @@ def _peers() -> dict[str, tuple[nn.Module, Forward]]:
     def of_marian(source: Tensor, consumed: Tensor) -> Tensor:
         return marian(
             input_ids=source,
-            attention_mask=(source != PAD).long(),
+            attention_mask=(source != PADDING).long(),
             decoder_input_ids=consumed,
             use_cache=False,
         ).logits
@@ -141,7 +140,7 @@ def _one_by_one(rounds: int) -> tuple[Table, dict[str, list[float]]]:
         some = batches[len(batches) // 8 :: len(batches) // 4]  # of all lengths, where sorted
         padded = [(pad([sources[i] for i in b]), pad([targets[i] for i in b])) for b in some]
         calls[name] = _our_steps(padded, **choices)
-        tokens[name] = sum(int((target[:, 1:] != PAD).sum()) for _, target in padded)
+        tokens[name] = sum(int((target[:, 1:] != PADDING).sum()) for _, target in padded)
     seconds = in_rounds(calls, rounds)
     speeds = {name: tokens[name] / median(values) for name, values in seconds.items()}
     before = [None, *list(speeds.values())[:-1]]
@@ -180,7 +179,7 @@ def _our_steps(
 
     def steps() -> None:
         for source, target in batches:
-            keep = target[:, 1:] != PAD
+            keep = target[:, 1:] != PADDING
             with fused if not formula else nullcontext():
                 with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
                     logits = model(source, target[:, :-1], keep if kept else None)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.config import PAD
 from headwise.model.layers import Norm, sinusoidal_positions
+from headwise.model.masks import PADDING, embeddable
 from headwise.model.transformer import DecoderLayer, EncoderLayer, Transformer
 
 
@@ -54,7 +54,7 @@ class TorchTransformer(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor, keep: Tensor | None = None) -> Tensor:
         """As ``Transformer.forward``."""
-        padding = source == PAD
+        padding = source == PADDING
         stream = self.body(
             self._embed(source),
             self._embed(target),
@@ -68,7 +68,7 @@ class TorchTransformer(nn.Module):
         return self.unembedding(stream if keep is None else stream[keep])
 
     def _embed(self, ids: Tensor) -> Tensor:
-        return self.table(ids) * self.scale + self.positions[: ids.shape[1]]
+        return self.table(embeddable(ids)) * self.scale + self.positions[: ids.shape[1]]
 
 
 def _copy_layer(mine: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:

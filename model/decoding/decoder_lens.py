@@ -42,7 +42,7 @@ def decoder_lens(
     if model.final_norm("source") is not None:
         end = "encoder.final_norm.before"
     with capture(model, points) as seen:
-        model.encode(pad(sources, model.special_ids.padding).to(model.device))
+        model.encode(pad(sources).to(model.device))
     found = []
     for point in points:
         with edit(model, {end: _replace_by(seen[point][0])}):

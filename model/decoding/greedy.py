@@ -46,7 +46,7 @@ class Generation:
         if not self.prefix:
             raise ValueError("prefix: expected the start token and perhaps more, got no ids")
         self._model = model
-        self._memory, self._mask = model.encode(pad(sources, special.padding).to(model.device))
+        self._memory, self._mask = model.encode(pad(sources).to(model.device))
         self._cache = model.new_cache()
         self._rows = len(sources)
         self._new = self._ids(self.prefix).expand(len(sources), -1)

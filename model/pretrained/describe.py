@@ -20,7 +20,7 @@ _LONGEST = 1_024
 def special_ids(inner: PreTrainedModel, encoder: Part, decoder: Part) -> SpecialIds:
     config, generation = inner.config, inner.generation_config
     vocabulary = decoder.embedding().num_embeddings
-    paddings = [part.module.config.pad_token_id for part in (encoder, decoder)]
+    of_encoder, of_decoder = (part.module.config.pad_token_id for part in (encoder, decoder))
 
     def setting(name: str) -> Any:
         return _first_given(*(getattr(each, name, None) for each in (generation, config)))
@@ -33,9 +33,11 @@ def special_ids(inner: PreTrainedModel, encoder: Part, decoder: Part) -> Special
             setting("decoder_start_token_id"), setting("bos_token_id")
         ),
         "eos_token_id": end,
-        "pad_token_id": paddings[1] if paddings[0] == paddings[1] else 0,
     }
-    for name, id in required.items():
+    # What is padding to one stack may be a word to the other.
+    padding = of_encoder if of_encoder == of_decoder else None
+    given = {} if padding is None else {"pad_token_id": padding}
+    for name, id in (required | given).items():
         if type(id) is not int or not 0 <= id < vocabulary:
             line = f'"{name}": {end if type(end) is int else 2}'
             step = f"; add a line to config.json, such as {line}" if id is None else ""
@@ -43,17 +45,11 @@ def special_ids(inner: PreTrainedModel, encoder: Part, decoder: Part) -> Special
     return SpecialIds(
         start=required["decoder_start_token_id"],
         end=end,
-        # What is padding to one stack may be a word to the other.
-        padding=paddings[0] if paddings[0] == paddings[1] else _beyond(encoder, decoder),
+        padding=padding,
         unknown=getattr(config, "unk_token_id", None),
         other_ends=others,
         never_generated=_never_generated(generation, (end, *others), vocabulary),
     )
-
-
-def _beyond(*parts: Part) -> int:
-    """Return the lowest id that no stack has."""
-    return max(part.embedding().num_embeddings for part in parts)
 
 
 def _first_given(*values: Any) -> Any:

@@ -60,9 +60,9 @@ class Family:
     whatever is set."""
     cross_projections: tuple[str, str, str, str] | None = None
     """The same of cross-attention, where they have other names."""
-    hides_target: bool = False
-    """Whether a decoder that is given no mask hides tokens of the target that are padding, though
-    only without a cache: it is given one that hides none."""
+    hides_padding: bool = False
+    """Whether a stack that is given no mask hides tokens that have the id of padding, in the
+    decoder only without a cache: it is given one that hides none."""
     scale_embeddings: bool = False
     """Whether a stack multiplies embeddings by √d_model outside of their module, without a setting
     that says so."""
@@ -186,7 +186,7 @@ _T5GEMMA = Family(
     gate="up_proj",
     contract="down_proj",
     final_norm="norm",
-    hides_target=True,
+    hides_padding=True,
     scale_embeddings=True,
 )
 _MERGED = SublayerPaths("self_attn", "pre_self_attn_layernorm", "post_self_attn_layernorm")
@@ -206,7 +206,7 @@ FAMILIES: dict[str, Family] = {
         title="T5Gemma 2",
         self_attention=_MERGED,
         cross_attention=_MERGED,
-        hides_target=False,
+        hides_padding=False,
         scale_embeddings=False,
         text="text_model",
         for_images=("vision_tower", "multi_modal_projector"),

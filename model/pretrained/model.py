@@ -21,7 +21,7 @@ from headwise.model.interface import (
     Stack,
 )
 from headwise.model.layers import transpose_in_memory
-from headwise.model.masks import padding_mask_if_padded
+from headwise.model.masks import embeddable, padding_mask_if_padded
 from headwise.model.placement import in_float32
 from headwise.model.pretrained.describe import describe, special_ids
 from headwise.model.pretrained.families import Family, SublayerPaths, families_of
@@ -90,19 +90,20 @@ class PretrainedModel(nn.Module):
         return self.inner.device
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Run the encoder: ids (B, S), padded on the right → memory (B, S, D), mask (B, 1, 1, S).
+        """Run the encoder: ids (B, S), perhaps padded → memory (B, S, D), mask (B, 1, 1, S).
 
-        The mask is True for tokens; it is None if nothing is padded.
+        Shorter rows are padded on the right, as ``pad`` of ``model/masks.py`` does. The mask is
+        True for tokens; it is None if nothing is padded.
 
         Raises:
             ValueError: on a wrong shape, too long a source, or a row of padding only.
         """
         part = self._parts["encoder"]
         ids = self._checked(source, part)
-        mask = padding_mask_if_padded(source, padding=self.special_ids.padding)
+        mask = padding_mask_if_padded(source)
         output = part.module(
             input_ids=ids,
-            attention_mask=_of_keys(mask),
+            attention_mask=part.open_mask(ids) if mask is None else _of_keys(mask),
             return_dict=True,
             **part.position_ids(source),
         )
@@ -120,13 +121,13 @@ class PretrainedModel(nn.Module):
         part = self._parts["decoder"]
         output = part.module(
             input_ids=self._checked(target, part, before),
+            attention_mask=part.open_mask(target, before),
             encoder_hidden_states=self._projected(memory),
             encoder_attention_mask=_of_keys(mask),
             past_key_values=cache,
             use_cache=cache is not None,
             return_dict=True,
             **part.position_ids(target, before),
-            **part.open_mask(target, before),
         )
         return self._output.transformed(output.last_hidden_state)
 
@@ -137,9 +138,7 @@ class PretrainedModel(nn.Module):
 
     def _checked(self, ids: Tensor, part: Part, before: int = 0) -> Tensor:
         """Return ids (B, n) that a stack has; ``before`` are in its cache."""
-        vocabulary, padding = part.embedding().num_embeddings, self.special_ids.padding
-        if padding >= vocabulary:  # that of neither stack
-            ids = ids.masked_fill(ids == padding, part.module.config.pad_token_id or 0)
+        vocabulary, ids = part.embedding().num_embeddings, embeddable(ids)
         if ids.dim() != 2:
             raise ValueError(f"ids: expected shape (batch, length), got {tuple(ids.shape)}")
         length, longest = before + ids.shape[1], self.description.max_length

@@ -36,11 +36,11 @@ class Part(NamedTuple):
         """Return the module of the embeddings of tokens."""
         return self.module.get_input_embeddings()
 
-    def open_mask(self, ids: Tensor, before: int) -> dict[str, Tensor]:
-        """Return a mask of the target that hides nothing, for a family that is to be given one."""
-        if not self.family.hides_target:
-            return {}
-        return {"attention_mask": ids.new_ones(len(ids), before + ids.shape[1])}
+    def open_mask(self, ids: Tensor, before: int = 0) -> Tensor | None:
+        """Return a mask that hides nothing, (B, n), for a family that is to be given one."""
+        if not self.family.hides_padding:
+            return None
+        return ids.new_ones(len(ids), before + ids.shape[1])
 
     def position_ids(self, ids: Tensor, before: int = 0) -> dict[str, Tensor]:
         """Return the numbers of positions, (B, n), of a family that is to be given them."""

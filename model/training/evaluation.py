@@ -21,7 +21,7 @@ from headwise.model.decoding.translation import GREEDY, Decoding, sorted_batches
 from headwise.model.files import CheckpointError, read_log, write_log
 from headwise.model.forced import forced_stream
 from headwise.model.interface import Seq2SeqModel, Tokenizers
-from headwise.model.masks import pad
+from headwise.model.masks import PADDING, pad
 from headwise.model.training.data import Pair, encode_pairs, references_by_source
 
 
@@ -87,11 +87,11 @@ def mean_loss(
     batch_size: int = 64,
 ) -> tuple[float, int]:
     """Compute the mean cross-entropy in nats per target token, and the number of tokens."""
-    total, tokens, padding = 0.0, 0, model.special_ids.padding
+    total, tokens = 0.0, 0
     for batch in sorted_batches(targets, batch_size):
-        source = pad([sources[i] for i in batch], padding).to(model.device)
-        target = pad([targets[i] for i in batch], padding).to(model.device)
-        keep = target[:, 1:] != padding
+        source = pad([sources[i] for i in batch]).to(model.device)
+        target = pad([targets[i] for i in batch]).to(model.device)
+        keep = target[:, 1:] != PADDING
         logits = model.unembed(forced_stream(model, source, target[:, :-1])[keep])
         total += float(cross_entropy(logits, target[:, 1:][keep]))
         tokens += int(keep.sum())

@@ -26,9 +26,9 @@ from headwise.model.checkpoint import (
     steps_of,
     weights_path,
 )
-from headwise.model.config import PAD
 from headwise.model.decoding.translation import translate
 from headwise.model.files import append_log, cut_log
+from headwise.model.masks import PADDING
 from headwise.model.training.augmentation import Augmentation
 from headwise.model.training.batches import Batches
 from headwise.model.training.data import Examples, Pair, Sample, draw_train_sample
@@ -165,7 +165,7 @@ class Training:
         total = torch.zeros((), device=accelerator.device)
         for shard in shards:
             source, target = (side.to(accelerator.device) for side in shard[:2])
-            keep = target[:, 1:] != PAD
+            keep = target[:, 1:] != PADDING
             # Gradients of the batches add up; the last one synchronises them over processes.
             with nullcontext() if shard is shards[-1] else accelerator.no_sync(model):
                 logits = model(source, target[:, :-1], keep)

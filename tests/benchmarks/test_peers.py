@@ -13,6 +13,7 @@ import torch
 from benchmarks.peers.torch_nn import TorchTransformer
 from headwise.model.config import EOS, PAD
 from headwise.model.decoding.greedy import greedy
+from headwise.model.masks import PADDING
 from headwise.model.transformer import Transformer
 from tests.floats import assert_near
 
@@ -35,7 +36,7 @@ def ours(make_model: Callable[..., Transformer]) -> Transformer:
 
 @pytest.fixture
 def source() -> torch.Tensor:
-    return torch.tensor([[9, 7, 31, 8, EOS], [5, 36, EOS, PAD, PAD]])
+    return torch.tensor([[9, 7, 31, 8, EOS], [5, 36, EOS, PADDING, PADDING]])
 
 
 @pytest.fixture
@@ -57,7 +58,11 @@ def test_marian(ours: Transformer, source: torch.Tensor, target: torch.Tensor) -
 
     logits = (
         marian_of(ours.double())
-        .double()(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target)
+        .double()(
+            input_ids=source.clamp(min=0),
+            attention_mask=(source != PADDING).long(),
+            decoder_input_ids=target,
+        )
         .logits
     )
     # All is float64 but the positions, which the two round to float32 in different places.

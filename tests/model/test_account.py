@@ -17,6 +17,7 @@ from headwise.model.hooks import capture
 from headwise.model.interface import Head, Stack, WordSpan
 from headwise.model.interventions import effects_of_parts, effects_of_sources
 from headwise.model.layers import sinusoidal_positions
+from headwise.model.masks import PADDING
 from headwise.model.readings import ForcedPass, Sublayer, difference_of
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
@@ -70,7 +71,7 @@ def test_all_parts_add_up(model: Any, padded: bool, strength: float) -> None:
     )
     source = SOURCE
     if padded:
-        end = torch.full((1, 2), model.special_ids.padding)
+        end = torch.full((1, 2), PADDING)
         source = torch.cat([SOURCE, end], dim=1)
     forced = ForcedPass.run(model, source, CONSUMED, turned=turned)
     with turn(model, turned):

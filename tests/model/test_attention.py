@@ -17,9 +17,8 @@ from headwise.model.attention import (
     attention_scores,
     attention_weights,
 )
-from headwise.model.config import PAD
 from headwise.model.hooks import capture
-from headwise.model.masks import causal_mask, pad, padding_mask, padding_mask_if_padded
+from headwise.model.masks import PADDING, causal_mask, pad, padding_mask, padding_mask_if_padded
 from tests.floats import PASS, assert_near
 
 BATCH, QUERIES, KEYS, HEADS, WIDTH, D_MODEL = 2, 5, 7, 3, 5, 14
@@ -47,7 +46,7 @@ def y() -> Tensor:
     return torch.randn(BATCH, KEYS, D_MODEL, generator=generator, dtype=torch.float64)
 
 
-PADDED = padding_mask(torch.tensor([[1] * 7, [1] * 4 + [0] * 3]))
+PADDED = padding_mask(torch.tensor([[1] * 7, [1] * 4 + [PADDING] * 3]))
 MASKS = {
     "none": None,
     "causal": causal_mask(QUERIES, KEYS),
@@ -182,18 +181,19 @@ def test_a_fixed_cache_computes_keys_and_values_once(
 
 
 def test_rows_are_padded_on_the_right() -> None:
-    assert pad([[5, 6, 7], [8]]).tolist() == [[5, 6, 7], [8, PAD, PAD]]
+    assert pad([[5, 6, 7], [8]]).tolist() == [[5, 6, 7], [8, PADDING, PADDING]]
 
 
 @given(st.data(), st.integers(1, 5), st.integers(1, 11))
 def test_padding_mask_allows_exactly_the_tokens(
     data: st.DataObject, batch: int, length: int
 ) -> None:
-    row = st.lists(st.integers(PAD, 4), min_size=length, max_size=length).filter(any)
+    row = st.lists(st.integers(PADDING, 3), min_size=length, max_size=length)
+    row = row.filter(lambda ids: max(ids) >= 0)
     ids = torch.tensor(data.draw(st.lists(row, min_size=batch, max_size=batch)))
     mask = padding_mask(ids)
     assert (mask.dtype, mask.shape) == (torch.bool, (batch, 1, 1, length))
-    assert mask[:, 0, 0].tolist() == [[token != PAD for token in row] for row in ids.tolist()]
+    assert mask[:, 0, 0].tolist() == [[token >= 0 for token in row] for row in ids.tolist()]
     if_padded = padding_mask_if_padded(ids)
     assert (if_padded is None) == bool(mask.all())
     assert if_padded is None or torch.equal(if_padded, mask)
@@ -212,10 +212,13 @@ def test_causal_mask_allows_each_query_its_past_and_itself(n_queries: int, earli
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        ([[5, PAD], [PAD, PAD], [PAD, PAD]], "row 1 of .* allows no key: .* got padding only; "),
+        (
+            [[5, PADDING], [PADDING, PADDING], [PADDING, PADDING]],
+            "row 1 of .* allows no key: .* got padding only; ",
+        ),
         ([[], [], []], "row 0 of the batch allows no key"),
         ([5, 6], r"expected shape \(batch, length\), got \(2,\)"),
-        ([[[5, PAD]]], r"expected shape \(batch, length\), got \(1, 1, 2\)"),
+        ([[[5, PADDING]]], r"expected shape \(batch, length\), got \(1, 1, 2\)"),
     ],
 )
 def test_ids_that_allow_no_mask_are_refused(ids: list[object], message: str) -> None:

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.config import PAD
-from headwise.model.masks import causal_mask
+from headwise.model.masks import PADDING, causal_mask
 from headwise.model.transformer import Decoder, DecoderLayer, Encoder, Transformer
 from tests.floats import PASS, assert_near
 
@@ -91,12 +90,12 @@ def test_memory_logits_and_gradients_are_those_of_torch(
     tables = [model.encoder.embedding.table.weight, model.decoder.embedding.table.weight]
 
     logits = model(source, target)
-    memory = encoder(model.encoder.embedding(source), src_key_padding_mask=source == PAD)
+    memory = encoder(model.encoder.embedding(source), src_key_padding_mask=source == PADDING)
     stream = decoder(
         model.decoder.embedding(target),
         memory,
         tgt_mask=~causal_mask(5, 5)[0, 0],
-        memory_key_padding_mask=source == PAD,
+        memory_key_padding_mask=source == PADDING,
     )
     expected = stream @ model.decoder.embedding.table.weight.T
 

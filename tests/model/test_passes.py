@@ -11,6 +11,7 @@ from torch import Tensor
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.greedy import greedy
 from headwise.model.hooks import edit, hook_names
+from headwise.model.masks import PADDING
 from headwise.model.passes import run_with_cache
 from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near, near
@@ -35,12 +36,12 @@ def test_texts_and_ids_give_the_same_with_the_models_own_targets(
     logits, cache = run_with_cache(precise, tokenizers, TEXTS)
     assert set(cache) == set(hook_names(precise))
     padded = torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor(row) for row in ids], batch_first=True, padding_value=0
+        [torch.tensor(row) for row in ids], batch_first=True, padding_value=PADDING
     )
     assert torch.equal(cache.source_ids, padded)
     for row, target in zip(cache.target_ids.tolist(), greedy(precise, ids), strict=True):
         assert row[: len(target)] == target
-        assert set(row[len(target) :]) <= {0}
+        assert set(row[len(target) :]) <= {PADDING}
     expected = precise(padded, cache.target_ids[:, :-1])
     assert_near(logits, expected, operations=PASS)
     assert not logits.requires_grad

@@ -14,6 +14,7 @@ from headwise.model.config import BOS, EOS
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import edit
 from headwise.model.interface import WordSpan
+from headwise.model.masks import PADDING
 from headwise.model.patched_odds import attributed_odds, patched_odds
 from headwise.model.patching import (
     Patch,
@@ -59,7 +60,7 @@ def made(name: str, make_model: MakeModel) -> Any:
 
 
 def padded(model: Any, source: Tensor) -> Tensor:
-    return torch.cat([source, torch.full((1, 2), model.special_ids.padding)], dim=1)
+    return torch.cat([source, torch.full((1, 2), PADDING)], dim=1)
 
 
 def every_patch(model: Any) -> list[Patch]:

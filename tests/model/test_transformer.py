@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from headwise.model.config import PAD, TransformerConfig
+from headwise.model.config import TransformerConfig
 from headwise.model.hooks import capture
+from headwise.model.masks import PADDING
 from headwise.model.presets import PRESETS
 from headwise.model.transformer import DecoderCache, Transformer
 from tests.floats import PASS, assert_near, rounding
@@ -59,8 +60,8 @@ def test_padding_on_the_right_changes_no_logits(
     source = make_ids([n for n, _ in lengths], 37)
     target = make_ids([n for _, n in lengths], 41)
     padded = model(
-        nn.functional.pad(source, (0, source_padding), value=PAD),
-        nn.functional.pad(target, (0, target_padding), value=PAD),
+        nn.functional.pad(source, (0, source_padding), value=PADDING),
+        nn.functional.pad(target, (0, target_padding), value=PADDING),
     )
     for row, (n_source, n_target) in enumerate(lengths):
         alone = model(source[row : row + 1, :n_source], target[row : row + 1, :n_target])
@@ -98,7 +99,7 @@ def test_the_layout_for_inference_changes_no_name_shape_or_weight(
 
 def test_only_kept_positions_are_unembedded(model: Transformer, make_ids: MakeIds) -> None:
     source, target = make_ids([7, 4], 37), make_ids([3, 5], 41)
-    keep = target != PAD
+    keep = target != PADDING
     logits = model(source, target, keep)
     assert logits.shape == (8, 41)
     assert_near(logits, model(source, target)[keep], operations=PASS)

@@ -26,9 +26,9 @@ from headwise.model.checkpoint import (
     save_weights,
     tokenizer_sha256,
 )
-from headwise.model.config import PAD, TrainingConfig, TransformerConfig
+from headwise.model.config import TrainingConfig, TransformerConfig
 from headwise.model.files import append_log
-from headwise.model.masks import pad
+from headwise.model.masks import PADDING, pad
 from headwise.model.run_info import Counts, DataSource, RunInfo
 from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
 from headwise.model.transformer import Transformer
@@ -169,7 +169,7 @@ def _train(model: Transformer, tokenizers: TokenizerPair, folder: Path) -> None:
         if step in MILESTONES:
             save_weights(folder, model, run="tiny", step=step)
         logits = model(source, target[:, :-1]).transpose(1, 2)  # (B, V, T)
-        loss = cross_entropy(logits, target[:, 1:], ignore_index=PAD)
+        loss = cross_entropy(logits, target[:, 1:], ignore_index=PADDING)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from torch import Tensor
 
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
-from headwise.model.masks import causal_mask, pad
+from headwise.model.masks import PADDING, causal_mask, pad
 from headwise.model.training.data import Pair
 from headwise.model.validation import is_too_long
 from headwise.viz_app.trace.attention import run_maps
@@ -159,7 +159,7 @@ def gather(processes: Processes, found: Sequence[Mapping[int, Result]]) -> list[
 
 @dataclass(frozen=True)
 class PaddedIds:
-    """The ids of a batch are padded on the right and know which positions may attend to which."""
+    """The ids of a batch are padded by ``pad`` and know which positions may attend to which."""
 
     source: Tensor
     """Source ids, (B, S)."""
@@ -173,11 +173,8 @@ class PaddedIds:
         cls, sources: Sequence[list[int]], targets: Sequence[list[int]], model: Seq2SeqModel
     ) -> PaddedIds:
         """Pad sequences of ids for a model and move them to its device."""
-        special = model.special_ids
-        source, target = (
-            pad(rows, special.padding).to(model.device) for rows in (sources, targets)
-        )
-        return cls(source, target, special)
+        source, target = (pad(rows).to(model.device) for rows in (sources, targets))
+        return cls(source, target, model.special_ids)
 
     @classmethod
     def of_pairs(cls, pairs: Sequence[EncodedPair], model: Seq2SeqModel) -> PaddedIds:
@@ -187,7 +184,12 @@ class PaddedIds:
     @property
     def is_predicted(self) -> Tensor:
         """Return at which steps a token is predicted, not padding: bool (B, T)."""
-        return self.predicted != self.special.padding
+        return self.predicted != PADDING
+
+    @property
+    def is_source(self) -> Tensor:
+        """Return at which positions the source has a token, not padding: bool (B, S)."""
+        return self.source != PADDING
 
     @property
     def predicted(self) -> Tensor:
@@ -197,7 +199,7 @@ class PaddedIds:
     @property
     def consumed(self) -> Tensor:
         """Ids that the decoder consumes, (B, T); padding where ``predicted`` has padding."""
-        return self.target[:, :-1].masked_fill(~self.is_predicted, self.special.padding)
+        return self.target[:, :-1].masked_fill(~self.is_predicted, PADDING)
 
     def keys(self, kind: Kind) -> Tensor:
         """Return the ids at the columns of the maps of a kind, (B, M)."""
@@ -205,8 +207,7 @@ class PaddedIds:
 
     def allowed(self, kind: Kind) -> Tensor:
         """Return which keys each query may attend to, none at padding: bool (B, Q, M)."""
-        # The start token may have the id of padding: consumed tokens are known by the predicted.
-        source, target = self.source != self.special.padding, self.is_predicted
+        source, target = self.is_source, self.is_predicted
         queries = source if kind == "encoder_self" else target
         keys = target if kind == "decoder_self" else source
         allowed = queries[:, :, None] & keys[:, None, :]

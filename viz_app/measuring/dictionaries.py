@@ -79,7 +79,7 @@ def values_in(model: Seq2SeqModel, pairs: Sequence[EncodedPair], kind: Kind) -> 
         with capture(model, points) as seen:
             forced_stream(model, padded.source, padded.target[:, :-1])
         keys = padded.keys(kind)
-        is_token = padded.is_predicted if kind == "decoder_self" else keys != padded.special.padding
+        is_token = padded.is_predicted if kind == "decoder_self" else padded.is_source
         of_layers = torch.stack([in_float32(seen[point][0]) for point in points])  # (L, B, H, M, K)
         ids.append(keys[is_token])
         values.append(of_layers.permute(1, 3, 0, 2, 4)[is_token])  # (n, L, H, K)
@@ -136,7 +136,9 @@ def written_logits(model: Seq2SeqModel, head: Head, values: Tensor) -> Tensor:
         written = norm.direction(written)
     logits = logits_of_part(model, written).double()
     special = model.special_ids
-    never = [id for id in (special.padding, *special.never_generated) if id < logits.shape[-1]]
+    never = list(special.never_generated)
+    if special.padding not in (None, special.end, special.unknown):
+        never.append(special.padding)
     logits[:, never] = torch.nan
     known = logits[:, logits.isfinite().all(dim=0)]
     deviation = known.std(dim=-1, correction=0, keepdim=True)

@@ -16,16 +16,11 @@ from headwise.model.run_info import Counts
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length
 from headwise.viz_app.measuring.sums import Measurer
 
-_PADDING = -1
-"""No token of any vocabulary has this id."""
-
 
 def ids_of(batch: Sequence[EncodedPair]) -> PaddedIds:
     """Pad a batch without its model: the start and the end are those of its first pair."""
-    source, target = (
-        pad(rows, _PADDING) for rows in ([e.source for e in batch], [e.target for e in batch])
-    )
-    special = SpecialIds(batch[0].target[0], batch[0].source[-1], _PADDING, None)
+    source, target = (pad(rows) for rows in ([e.source for e in batch], [e.target for e in batch]))
+    special = SpecialIds(batch[0].target[0], batch[0].source[-1], padding=None, unknown=None)
     return PaddedIds(source, target, special)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from headwise.model.decoding.greedy import greedy
 from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.interface import Seq2SeqModel, Tokenizers, Vocabulary
+from headwise.model.masks import embeddable
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     PaddedIds,
@@ -111,8 +112,8 @@ def _scores(model: Seq2SeqModel, stream: Tensor, ids: PaddedIds) -> Tensor:
 
     What is at padding means nothing.
     """
-    scores = log_probabilities(model, stream.flatten(0, 1), ids.predicted.flatten())
-    return scores.view_as(ids.predicted)
+    predicted = embeddable(ids.predicted)
+    return log_probabilities(model, stream.flatten(0, 1), predicted.flatten()).view_as(predicted)
 
 
 def repetition(translation: Sequence[str], source: Sequence[str]) -> float:

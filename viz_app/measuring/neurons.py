@@ -120,7 +120,7 @@ def places_in_batch(
     names = [f"{each.path}.hidden" for every in feed_forwards.values() for each in every]
     with capture(model, names) as seen:
         forced_stream(model, ids.source, ids.target[:, :-1])
-    there = {"encoder": ids.source != ids.special.padding, "decoder": ids.is_predicted}
+    there = {"encoder": ids.is_source, "decoder": ids.is_predicted}
     numbers = torch.tensor([sentence.number for sentence in sentences])
     found: dict[StackName, Places] = {}
     for stack, every in feed_forwards.items():

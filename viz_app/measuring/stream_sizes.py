@@ -36,7 +36,7 @@ def largest_ratios(model: Seq2SeqModel, ids: PaddedIds) -> dict[str, list[float]
     }
     with capture(model, [point for of_stack in points.values() for point in of_stack]) as seen:
         forced_stream(model, ids.source, ids.target[:, :-1])
-    there = {"encoder": ids.source != ids.special.padding, "decoder": ids.is_predicted}
+    there = {"encoder": ids.is_source, "decoder": ids.is_predicted}
     found = {}
     for stack, of_stack in points.items():
         streams = torch.stack([seen[point][0] for point in of_stack], dim=1).float().cpu().numpy()

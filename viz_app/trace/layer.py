@@ -85,7 +85,7 @@ def _run_layer(
         memory, memory_mask = model.encode(source)  # (1, S, D)
         model.decode(consumed, memory, memory_mask)
     arrays = {point: to_numpy(tensors[0][0]) for point, tensors in seen.items()}
-    mask = padding_mask(source, padding=model.special_ids.padding)  # (1, 1, 1, S)
+    mask = padding_mask(source)  # (1, 1, 1, S)
     if kind == "decoder_self":
         mask = causal_mask(len(trace.consumed), len(trace.consumed))
     read = arrays[places[name].read]

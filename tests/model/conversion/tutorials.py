@@ -18,6 +18,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.conversion.from_torch import FromTorchArguments, convert_from_torch
 from headwise.model.hooks import capture
 from headwise.model.layers import sinusoidal_positions
+from headwise.model.masks import PADDING
 from headwise.model.tokenizer import Tokenizer
 
 D, HEADS, D_FF, LONGEST = 14, 2, 11, 31
@@ -250,7 +251,7 @@ def deviations(model: Any, run: TrainedRun, step: int = 7) -> tuple[Tensor, Tens
         torch.backends.mha.set_fastpath_enabled(True)
     ours = load_weights(run, step, torch.float64).model
     with torch.no_grad(), capture(ours, list(weights)) as captured:
-        logits = ours(pad(sources, 0), pad(targets, 0))
+        logits = ours(pad(sources, PADDING), pad(targets, PADDING))
     assert len(weights) == sum(layers for layers, _ in run.description.shapes.values())
     maps = []
     for name, expected_weights in weights.items():

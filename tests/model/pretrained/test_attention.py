@@ -34,7 +34,9 @@ def assert_same_maps(twins: Twins, *lengths: int) -> None:
         assert len(expected) == twins.ours.description.layers(kind)
         for layer, attention in enumerate(expected):
             (weights,) = seen[f"{attention_path(kind, layer)}.weights"]
-            assert_same(weights, attention, size=1)
+            for row, length in enumerate(lengths):  # what padding looks at means nothing
+                there = length if kind == "encoder_self" else None
+                assert_same(weights[row, :, :there], attention[row, :, :there], size=1)
             largest = max(largest, float((weights - weights.mean(-1, keepdim=True)).abs().max()))
             if kind == "decoder_self":
                 assert float(weights.triu(1).sum()) == 0

@@ -145,7 +145,7 @@ UNKNOWN = r"model_type .* cannot be opened; expected one of .*add-a-family"
             {"decoder_start_token_id": None},
             'got None; add a line to config.json, such as "decoder_start_token_id": 1',
         ),
-        (CONFIG, {"pad_token_id": None}, "got None; add a line to config.json, such as .pad_tok"),
+        (CONFIG, {"pad_token_id": 10**6}, ""),
         (CONFIG, {"eos_token_id": []}, ""),
         (CONFIG, {"dense_act_fn": "magic"}, ""),
         (CONFIG, {"relative_attention_num_buckets": float("inf")}, ""),

@@ -15,6 +15,7 @@ from headwise.model.decoding.greedy import greedy, longest_target
 from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.hooks import Edit, capture, edit, hook_names
 from headwise.model.interface import KINDS, Head, Kind, attention_path
+from headwise.model.masks import PADDING
 from headwise.model.pretrained.families import families_of
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.pretrained.parameters import linear_parameters
@@ -56,8 +57,7 @@ def _prefix(twins: Twins) -> list[int]:
 
 
 def test_greedy_decoding_is_that_of_generate(twins: Twins) -> None:
-    special = twins.ours.special_ids
-    sources = [random_ids(n, padding=special.padding, seed=n)[0].tolist() for n in (1, 7, 12, 40)]
+    sources = [random_ids(n, seed=n)[0].tolist() for n in (1, 7, 12, 40)]
     sources[2] = sources[2][:5] + sources[2][:7]
     prefix = _prefix(twins)
     if twins.eager.config.model_type == "m2m_100":  # begins with the forced language
@@ -70,11 +70,10 @@ def test_greedy_decoding_is_that_of_generate(twins: Twins) -> None:
 def test_log_p_of_a_target_is_the_sum_of_what_transformers_gives_its_tokens(twins: Twins) -> None:
     """Of a batch whose targets differ in length: what is after the end counts for nothing."""
     source, consumed = inputs(twins, 7, 4, 6)
-    padding = twins.ours.special_ids.padding
     targets = torch.cat([consumed, torch.full_like(consumed[:, :1], 7)], dim=1)
     lengths = [len(targets[0]) - 1 - row % 3 for row in range(len(targets))]
     for row, length in enumerate(lengths):
-        targets[row, length + 1 :] = padding
+        targets[row, length + 1 :] = PADDING
     with torch.inference_mode():
         stream = forced_stream(twins.ours, source, targets[:, :-1])
         found = target_log_probabilities(twins.ours, stream, targets)
@@ -92,7 +91,7 @@ def test_greedy_decoding_ends_where_generate_ends() -> None:
     end = twins.ours.special_ids.end
     for inner in (twins.eager, twins.ours.inner):
         inner.final_logits_bias[0, end] = 3.0
-    sources = [random_ids(n, padding=VOCABULARY - 1, seed=n)[0].tolist() for n in (3, 7, 13, 9)]
+    sources = [random_ids(n, seed=n)[0].tolist() for n in (3, 7, 13, 9)]
     found = greedy(twins.ours, sources)
     assert found == [_theirs(twins, source) for source in sources]
     assert any(target[-1] == end for target in found)
@@ -103,7 +102,7 @@ def test_forbidden_tokens_are_not_generated() -> None:
     twins = build("marian")
     padding = VOCABULARY - 1
     assert twins.ours.special_ids.never_generated == (padding,)
-    source = random_ids(7, padding=padding)[0].tolist()
+    source = random_ids(7)[0].tolist()
     with torch.inference_mode():
         memory, mask = twins.ours.encode(torch.tensor([source]))
         logits = twins.ours.unembed(twins.ours.decode(torch.tensor([[padding]]), memory, mask))
@@ -316,12 +315,12 @@ def test_tables_of_a_model_with_two_vocabularies() -> None:
 
 def test_bad_ids_are_refused(twins: Twins) -> None:
     model, longest = twins.ours, twins.ours.description.max_length
-    padding, too_long = model.special_ids.padding, torch.full((1, longest + 1), 7)
+    too_long = torch.full((1, longest + 1), 7)
     message = f"at most {longest} tokens, got {longest + 1}"
     for ids, expected in (
         (torch.tensor([7, 8, 9]), r"expected shape \(batch, length\), got \(3,\)"),
         (too_long, message),
-        (torch.tensor([[7, 8], [padding, padding]]), "padding only"),
+        (torch.tensor([[7, 8], [PADDING, PADDING]]), "padding only"),
         (torch.tensor([[7, VOCABULARY + 1]]), f"expected ids from 0 to {VOCABULARY - 1}"),
     ):
         with pytest.raises(ValueError, match=expected):

@@ -32,7 +32,7 @@ from headwise.model.files import CheckpointError
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, attention_path
 from headwise.model.layers import sinusoidal_positions
-from headwise.model.masks import pad
+from headwise.model.masks import PADDING, pad
 from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.pretrained.to_transformers import (
     TARGET_TOKENIZER,
@@ -141,9 +141,9 @@ def test_logits_and_maps_are_equal(converted: tuple[TrainedRun, Path]) -> None:
     theirs = with_our_positions(
         AutoModelForSeq2SeqLM.from_pretrained(folder, attn_implementation="eager")
     )
-    source = pad([run.tokenizers.encode_source(text) for text, _ in PAIRS], PAD)
-    target = pad([run.tokenizers.encode_target(text)[:-1] for _, text in PAIRS], PAD)
-    assert bool((source == PAD).any())
+    source = pad([run.tokenizers.encode_source(text) for text, _ in PAIRS])
+    target = pad([run.tokenizers.encode_target(text)[:-1] for _, text in PAIRS])
+    assert bool((source == PADDING).any())
     points = [
         f"{attention_path(kind, layer)}.weights"
         for kind in KINDS
@@ -152,9 +152,9 @@ def test_logits_and_maps_are_equal(converted: tuple[TrainedRun, Path]) -> None:
     with torch.inference_mode(), capture(ours, points) as seen:
         logits = ours(source, target)
         found = theirs(
-            input_ids=source,
-            attention_mask=source != PAD,
-            decoder_input_ids=target,
+            input_ids=source.clamp(min=PAD),
+            attention_mask=source != PADDING,
+            decoder_input_ids=target.clamp(min=PAD),
             output_attentions=True,
         )
     assert float(logits.std()) > 0.1

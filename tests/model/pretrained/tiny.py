@@ -19,6 +19,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
 
+from headwise.model.masks import PADDING
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.model import PretrainedModel
@@ -53,9 +54,9 @@ class Twins:
 
     def logits(self, source: Tensor, target: Tensor, **settings: Any) -> Any:
         """What ``transformers`` returns for ids (B, S) and (B, T)."""
-        own, padding = self.ours.special_ids.padding, self.eager.config.pad_token_id
-        mask = (source != own).long()
-        source, target = (ids.masked_fill(ids == own, padding) for ids in (source, target))
+        mask = (source != PADDING).long()
+        filler = self.eager.config.pad_token_id
+        source, target = (ids.masked_fill(ids == PADDING, filler) for ids in (source, target))
         with torch.no_grad(), patch.object(torch.nn.functional, "softmax", _exact_softmax):
             return self.eager(
                 input_ids=source,
@@ -273,12 +274,12 @@ def stack_of(inner: Any, stack: str) -> Any:
     return getattr(found, "text_model", found)
 
 
-def random_ids(*lengths: int, padding: int, first: int | None = None, seed: int = 3) -> Tensor:
+def random_ids(*lengths: int, first: int | None = None, seed: int = 3) -> Tensor:
     """Ids (B, longest) without special tokens, padded on the right; ``first`` begins each row."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(6, VOCABULARY - 1, (len(lengths), max(lengths)), generator=generator)
     for row, length in zip(ids, lengths, strict=True):
-        row[length:] = padding
+        row[length:] = PADDING
     if first is not None:
         ids[:, 0] = first
     return ids
@@ -293,10 +294,8 @@ def run(model: PretrainedModel, source: Tensor, target: Tensor) -> Tensor:
 
 def inputs(twins: Twins, *lengths: int) -> tuple[Tensor, Tensor]:
     """Make sources of these lengths, padded, and targets of nine tokens."""
-    special = twins.ours.special_ids
-    source = random_ids(*lengths, padding=special.padding)
-    target = random_ids(*[9] * len(lengths), padding=special.padding, first=special.start, seed=4)
-    return source, target
+    start = twins.ours.special_ids.start
+    return random_ids(*lengths), random_ids(*[9] * len(lengths), first=start, seed=4)
 
 
 def assert_same(found: Tensor, expected: Any, *, size: float | None = None) -> None:

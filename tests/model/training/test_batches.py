@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.model.config import TrainingConfig
+from headwise.model.masks import PADDING
 from headwise.model.training.batches import Batches, bucketed, shuffled
 
 Rows = list[list[int]]
@@ -66,6 +67,10 @@ def test_batches_are_not_in_order_of_length() -> None:
     assert lengths != sorted(lengths)
 
 
+def _tokens(row: list[int]) -> list[int]:
+    return [id for id in row if id != PADDING]
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_processes_share_the_rows_of_each_batch(count: int) -> None:
     """Each row is used once, whatever the number of processes; a placeholder row has weight 0."""
@@ -75,12 +80,9 @@ def test_processes_share_the_rows_of_each_batch(count: int) -> None:
         whole = batches.shard(number)
         shards = [batches.shard(number, index=index, count=count) for index in range(count)]
         counted = [
-            [id for id in row if id]
-            for shard in shards
-            for row in shard.target.tolist()
-            if shard.weight
+            _tokens(row) for shard in shards for row in shard.target.tolist() if shard.weight
         ]
-        assert sorted(counted) == sorted([id for id in row if id] for row in whole.target.tolist())
+        assert sorted(counted) == sorted(map(_tokens, whole.target.tolist()))
         assert len(counted) == (3 if number % 3 == 2 else 4)
         assert all(len(shard.source) and len(shard.source) == len(shard.target) for shard in shards)
         assert {shard.tokens for shard in shards} == {sum(len(row) - 1 for row in counted)}

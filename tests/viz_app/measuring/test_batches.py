@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from headwise.model.config import EOS, PAD
+from headwise.model.config import EOS
 from headwise.model.interface import KINDS
+from headwise.model.masks import PADDING
 from headwise.model.tokenizer import TokenizerPair, WordTokenizer
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
@@ -118,7 +119,7 @@ def test_batched_maps_match_single_sentences(
             assert not allowed[:, n_keys:].any()
             keys = ids.keys(kind)[row]
             assert keys[:n_keys].tolist() == list(trace.keys_of(kind).ids)
-            assert (keys[n_keys:] == PAD).all()
+            assert (keys[n_keys:] == PADDING).all()
         steps = len(trace.predicted)
         expected = torch.tensor(trace.decoder_stream[-1]).double()
         final = precise.decoder.final_norm(expected)

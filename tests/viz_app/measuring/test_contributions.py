@@ -78,7 +78,7 @@ def _build(family: str) -> Seq2SeqModel:
 def batch(model: Seq2SeqModel, *lengths: tuple[int, int]) -> PaddedIds:
     """Make random pairs with these numbers of source tokens and of predicted tokens."""
     special = model.special_ids
-    ids = random_ids(*[36] * (2 * len(lengths)), padding=special.padding).clamp(max=36).tolist()
+    ids = random_ids(*[36] * (2 * len(lengths))).clamp(max=36).tolist()
     sources = [ids.pop()[:n] for n, _ in lengths]
     targets = [[special.start, *ids.pop()[:n]] for _, n in lengths]
     return PaddedIds.of(sources, targets, model)

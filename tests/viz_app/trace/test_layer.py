@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from headwise.model.config import PAD
 from headwise.model.hooks import edit
 from headwise.model.interface import KINDS, Kind, attention_path
+from headwise.model.masks import PADDING
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
@@ -195,11 +195,11 @@ def test_allowed_keys_have_weight(layer_trace: LayerTrace) -> None:
 
 
 def test_source_padding_is_masked(trained: Transformer, trace: Trace) -> None:
-    ids = [*trace.source.ids[:-1], PAD, PAD]
+    ids = [*trace.source.ids[:-1], PADDING, PADDING]
     padded = replace(trace, source=Tokens(tuple(ids), (), ()))
     for kind in ("encoder_self", "cross"):
         attention = run_layer_trace(trained, padded, kind, 0).attention
-        assert (attention.allowed == (np.array(ids) != PAD)).all()
+        assert (attention.allowed == (np.array(ids) != PADDING)).all()
         assert ((attention.weights > 0) == attention.allowed).all()
 
 

@@ -188,28 +188,35 @@ def show_masks(selection: Selection, trace: Trace) -> None:
             "the causal mask keeps every token from seeing what comes later, and what the padded "
             "rows compute is not used."
         )
-    special = checkpoint_of(selection.run, selection.step).model.special_ids
-    (token,) = selection.run.tokenizers.source.tokens([special.padding])
-    filler = escape_markdown(token_label(token))
     batch = batch_of_lengths(source, _samples(selection))
     st.markdown("**Padding mask of a batch with other sentences**")
     _show_padding(selection, batch, key="batch")
     st.caption(
         f"{len(batch)} × 1 × 1 × {max(map(len, batch))}: shorter sentences are filled up with "
-        f"{filler}, which no query may attend to: dashed, grey, with ×. Without the mask, a "
-        "sentence's translation would depend on its neighbours in the batch."
+        f"{escape_markdown(_filler(selection))}, which no query may attend to: dashed, grey, with "
+        "×. Without the mask, a sentence's translation would depend on its neighbours in the batch."
     )
 
 
+def _filler(selection: Selection) -> str:
+    """Return the label of the token that fills up sentences in training, if the model names one."""
+    padding = checkpoint_of(selection.run, selection.step).model.special_ids.padding
+    if padding is None:
+        return "padding"
+    return token_label(selection.run.tokenizers.source.tokens([padding])[0])
+
+
 def _show_padding(selection: Selection, batch: Sequence[TokenIds], *, key: str) -> None:
-    special = checkpoint_of(selection.run, selection.step).model.special_ids
-    ids = pad(batch, special.padding)
-    tokenizer = selection.run.tokenizers.source
+    tokenizer, filler = selection.run.tokenizers.source, _filler(selection)
+    longest = max(map(len, batch))
     with st.container(key=key):
         st.html(
             padding_rows(
-                [token_labels(to_tokens(tokenizer, row)) for row in ids.tolist()],
-                padding_mask(ids, padding=special.padding)[:, 0, 0].numpy(),
+                [
+                    [*token_labels(to_tokens(tokenizer, row)), *[filler] * (longest - len(row))]
+                    for row in batch
+                ],
+                padding_mask(pad(batch))[:, 0, 0].numpy(),
                 rows=[f"{row + 1}" for row in range(len(batch))],
                 theme=selection.theme,
                 language=selection.run.source_language,
