@@ -13,8 +13,8 @@ from headwise.model.pretrained.output import Output
 from headwise.model.pretrained.parameters import find, linear_parameters
 from headwise.model.pretrained.part import Part
 
-_LONGEST = 1_024
-"""Tokens that are read where a model has no limit, as with relative positions."""
+_LONGEST = 4_096
+"""Tokens that are read of a text where a model has no limit, as with relative positions."""
 
 
 def special_ids(inner: PreTrainedModel, encoder: Part, decoder: Part) -> SpecialIds:

@@ -110,8 +110,8 @@ def test_a_t5_has_no_limit_that_is_set(positions: int | None, tmp_path: Path) ->
     expected = Eager.open(tmp_path).attention(trace.source.ids, trace.target_ids, "cross")
     assert trace.attention["cross"].shape[-1] == 561
     assert_near(trace.attention["cross"], expected, size=1, operations=PASS)
-    with pytest.raises(ValueError, match="the sentence has 1,025 tokens, at most 1,024 are read"):
-        run_trace(run.load(0).model, run.tokenizers, "cat " * 1_024)
+    with pytest.raises(ValueError, match="the sentence has 4,097 tokens, at most 4,096 are read"):
+        run_trace(run.load(0).model, run.tokenizers, "cat " * 4_096)
 
 
 @pytest.mark.parametrize(

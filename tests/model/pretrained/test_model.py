@@ -258,7 +258,7 @@ def test_description_says_what_the_model_is(twins: Twins) -> None:
     cap = 1.5 if kind == "t5gemma" else None
     assert (*own, description.key_heads) == ((7, cap, 6.0, 2) if is_gemma else (None,) * 4)
     # T5 has no limit; RoBERTa numbers its positions from 2 on.
-    longest = 1_024 if is_t5 else 41 if is_pair and config.decoder.model_type == "roberta" else 43
+    longest = 4_096 if is_t5 else 41 if is_pair and config.decoder.model_type == "roberta" else 43
     assert description.max_length == longest
     assert description.merged_attention == (kind == "t5gemma2")
     has_bias = from_bert if is_pair else not is_t5 and not is_gemma and kind != "m2m_100"
