@@ -20,12 +20,8 @@ from headwise.model.files import (
     check_regular,
     read_json,
 )
-from headwise.model.pretrained.checkpoints import (
-    checkpoint_folders,
-    run_folder_of,
-    state_path,
-    trainer_state,
-)
+from headwise.model.pretrained.checkpoint_folder import run_folder_of, state_path, trainer_state
+from headwise.model.pretrained.checkpoints import checkpoint_folders
 from headwise.model.pretrained.families import families_of
 
 if TYPE_CHECKING:

@@ -35,15 +35,14 @@ from headwise.model.pretrained.adapters import (
     untie_saved,
 )
 from headwise.model.pretrained.attention import ATTENTION
-from headwise.model.pretrained.checkpoints import (
+from headwise.model.pretrained.checkpoint_folder import (
     base_folder,
     config_folder,
-    find_checkpoints,
     new_vocabulary,
     run_folder_of,
     trainer_state,
-    weights_by_step,
 )
+from headwise.model.pretrained.checkpoints import find_checkpoints, weights_by_step
 from headwise.model.pretrained.families import FAMILIES
 from headwise.model.pretrained.folders import (
     check_files,

@@ -15,6 +15,7 @@ from headwise.model.pretrained.adapters import is_adapter
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+NO_WEIGHTS = "no complete model.safetensors is there; restore the files"
 _MOST_OF_HEADER = 100_000_000
 """Bytes of the header of a file of safetensors, as its library has it."""
 _WRAPPERS = re.compile(
