@@ -145,6 +145,13 @@ _BERT = Family(
     transform=("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", ""),
 )
 
+_ROBERTA = replace(
+    _BERT,
+    title="RoBERTa",
+    numbers_positions=False,
+    transform=("lm_head.dense", "lm_head.layer_norm", "gelu"),
+)
+
 _GPT2 = Family(
     title="GPT-2",
     norm="pre",
@@ -224,12 +231,9 @@ before it.
 
 STACKS: dict[str, Family] = {
     "bert": _BERT,
-    "roberta": replace(
-        _BERT,
-        title="RoBERTa",
-        numbers_positions=False,
-        transform=("lm_head.dense", "lm_head.layer_norm", "gelu"),
-    ),
+    "roberta": _ROBERTA,
+    "xlm-roberta": replace(_ROBERTA, title="XLM-R"),
+    "camembert": replace(_ROBERTA, title="CamemBERT"),
 }
 """The families that can be encoder or decoder of an ``EncoderDecoderModel``, by ``model_type``."""
 _DECODERS = {"gpt2": _GPT2}

@@ -236,7 +236,8 @@ def test_description_says_what_the_model_is(twins: Twins) -> None:
     is_t5, is_pair, is_gemma = kind.endswith("t5"), kind == "encoder-decoder", "gemma" in kind
     heads = (4, 4) if is_gemma else (3, 3) if is_t5 else (2, 3)
     assert [*description.shapes.values()] == [(3, heads[0]), (2, heads[1]), (2, heads[1])]
-    width = 20 if kind == "t5gemma" or (is_pair and config.decoder.model_type != "bert") else 24
+    of_two = is_pair and config.encoder.model_type != config.decoder.model_type
+    width = 20 if kind == "t5gemma" or of_two else 24
     assert (description.of("encoder").d_model, description.d_model) == (width, 24)
     d_k = (6, 6) if is_gemma else (5, 5) if is_t5 else (width // 2, 8)
     assert (description.encoder_d_k, description.decoder_d_k) == d_k

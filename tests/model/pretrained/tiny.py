@@ -35,14 +35,17 @@ MakeFolder = Callable[[str], Path]
 """The fixture ``make_folder``: from a name of ``FOLDERS`` to a folder."""
 WEIGHTS = "model.safetensors"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+PAIRS = (
+    *("bert2bert", "bert2roberta", "bert2gpt2"),
+    *("roberta2roberta", "xlm-roberta2camembert", "camembert2xlm-roberta"),
+)
+"""Encoder-decoders whose stacks are models of their own; those of two families have two widths."""
 FAMILY_NAMES = (
     *("marian", "bart", "mbart", "pegasus", "m2m_100", "blenderbot", "plbart"),
     *("t5", "t5_1_1", "mt5", "umt5"),
-    *("bert2bert", "bert2roberta", "bert2gpt2"),
+    *PAIRS,
     *("t5gemma", "t5gemma2"),
 )
-PAIRS = ("bert2bert", "bert2roberta", "bert2gpt2")
-"""Encoder-decoders whose stacks are models of their own; but for the first, of two widths."""
 
 
 @dataclass(frozen=True)
@@ -471,6 +474,19 @@ def _make_bert(folder: Path, texts: Texts) -> None:
     save_model(folder, "bert2bert", **changes)
 
 
+def _make_camembert_to_xlm_roberta(folder: Path, texts: Texts) -> None:
+    """One tokenizer for both, XLM-R's, of which padding has the id 1."""
+    from transformers import XLMRobertaTokenizer
+
+    trained = _sentencepiece(folder / "sentencepiece.bpe.model", texts["en"] + texts["es"], 250)
+    first: list[Any] = [(token, 0.0) for token in _SPECIAL]
+    tokens = first + [token for token in trained if token[0] not in _SPECIAL]
+    tokenizer = XLMRobertaTokenizer(vocab=tokens)
+    tokenizer.save_pretrained(folder)
+    special = {"pad_token_id": 1, "decoder_start_token_id": 0, "eos_token_id": 2}
+    save_model(folder, "camembert2xlm-roberta", vocab_size=len(tokenizer), **special)
+
+
 def _make_bert_to_gpt2(folder: Path, texts: Texts) -> None:
     """BERT's tokenizer for the source, GPT-2's in a folder beside it for the target."""
     from transformers import GPT2Tokenizer
@@ -495,6 +511,7 @@ FOLDERS: dict[str, Callable[[Path, Texts], None]] = {
     "bart": _make_bart,
     "bert2bert": _make_bert,
     "bert2gpt2": _make_bert_to_gpt2,
+    "camembert2xlm-roberta": _make_camembert_to_xlm_roberta,
 }
 """Functions that write model and tokenizer into a folder. ``marian`` has two sentencepiece models
 and one ``vocab.json``, ``marian_separate`` a vocabulary for each side."""
