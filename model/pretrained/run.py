@@ -50,9 +50,9 @@ from headwise.model.pretrained.folders import (
     quiet,
     read_config,
     read_generation,
-    settings_not_followed,
     trainer_log,
 )
+from headwise.model.pretrained.generation import settings_not_followed
 from headwise.model.pretrained.languages import choices_of
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.pretrained.tokenizers import (
