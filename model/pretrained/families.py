@@ -241,8 +241,25 @@ _DECODERS = {"gpt2": _GPT2}
 _EXPECTED = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
 """Settings of a stack that change its scores in ways that are not shown, and what they must be."""
 _PAIR = "encoder-decoder"
+_IN_PLACE = "its attention computes scores and weights in place, where they cannot be read"
+_EXPERTS = (
+    "its feed-forwards lead each token to some of several experts, which no account of a word knows"
+)
+_BLOCKS = (
+    "its encoder attends within blocks and to some tokens that all see, so that no one map says "
+    "where a head looks"
+)
+_SPEECH = "its source may be speech as well, which layers of another make read"
 _REASONS = {
-    "fsmt": "its attention computes scores and weights in place, where they cannot be read",
+    "fsmt": _IN_PLACE,
+    "mvp": _IN_PLACE,
+    "longt5": _BLOCKS,
+    "bigbird_pegasus": _BLOCKS,
+    "pegasus_x": _BLOCKS,
+    "switch_transformers": _EXPERTS,
+    "nllb-moe": _EXPERTS,
+    "seamless_m4t": _SPEECH,
+    "seamless_m4t_v2": _SPEECH,
     "led": "its encoder attends within a window by some projections and to a few global tokens by "
     "others, so that no one map says where a head looks",
     "prophetnet": "its decoder predicts several tokens ahead, each by a stream of its own",
@@ -261,16 +278,23 @@ def families_of(config: Mapping[str, Any], path: object) -> tuple[Family, Family
         return _stack_family(config, "encoder", path), _stack_family(config, "decoder", path)
     if isinstance(model_type, str) and model_type in FAMILIES:
         return FAMILIES[model_type], FAMILIES[model_type]
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES as ENCODER_DECODERS,
-    )
+    from transformers import CONFIG_MAPPING
+    from transformers.models.auto import modeling_auto as known_models
 
-    if reason := _REASONS.get(model_type) if isinstance(model_type, str) else None:
+    name = model_type if isinstance(model_type, str) else ""
+    reason = _REASONS.get(name)
+    others = (
+        known_models.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
+        | known_models.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    )
+    if not reason and name in others and getattr(CONFIG_MAPPING[name], "is_encoder_decoder", False):
+        reason = "it is an encoder-decoder, but its source is no text: speech, or an image"
+    if reason:
         raise CheckpointError(
             f"{path}: model_type {model_type!r} cannot be opened: {reason}; expected one of "
             f"{', '.join([*FAMILIES, _PAIR])}"
         )
-    known = isinstance(model_type, str) and model_type in ENCODER_DECODERS
+    known = name in known_models.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
     raise CheckpointError(
         f"{path}: model_type {model_type!r:.60} cannot be opened"
         f"{'' if known else ': it is no encoder-decoder of transformers'}; "

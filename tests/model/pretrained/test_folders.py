@@ -103,7 +103,16 @@ UNKNOWN = r"model_type .* cannot be opened; expected one of .*add-a-family"
     ("name", "content", "message"),
     [
         *((CONFIG, {"model_type": kind}, FAMILY) for kind in ("llama", "bert", None, 3, ["t5"])),
-        (CONFIG, {"model_type": "bigbird_pegasus"}, UNKNOWN),
+        (CONFIG, {"model_type": "blenderbot-small"}, UNKNOWN),
+        *(
+            (CONFIG, {"model_type": kind}, "it is an encoder-decoder, but its source is no text")
+            for kind in ("whisper", "speech_to_text", "vision-encoder-decoder", "pix2struct")
+        ),
+        *(
+            (CONFIG, {"model_type": kind}, "cannot be opened: its encoder attends within blocks")
+            for kind in ("longt5", "bigbird_pegasus", "pegasus_x")
+        ),
+        (CONFIG, {"model_type": "switch_transformers"}, "cannot be opened: its feed-forwards lead"),
         (CONFIG, {"model_type": "fsmt"}, "cannot be opened: its attention computes scores and"),
         (CONFIG, {"model_type": "led"}, "cannot be opened: its encoder attends within a window"),
         *(

@@ -14,6 +14,7 @@ from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import checkpoint_of
 from headwise.viz_app.views.heads.sentences import examples_of, marked_row, open_row, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.measures import targets_of
 from headwise.viz_app.views.shared.panels import panel
@@ -91,7 +92,7 @@ def show_find(selection: Selection, measures: Measures) -> None:
     try:
         found = _found(selection, measures, query)
     except ValueError as error:
-        st.warning(str(error))
+        st.warning(describe_error(error))
         return
     if found is not None:
         _show(selection, measures, query, found)
