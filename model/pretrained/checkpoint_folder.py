@@ -49,6 +49,7 @@ def run_folder_of(folder: Path) -> Path:
 
 
 def is_named_like_one(folder: Path) -> bool:
+    """Return whether a folder has a name such as a checkpoint has."""
     name = folder.name
     return bool(_NUMBERED.fullmatch(name) or _NAMED.fullmatch(name))
 
@@ -85,12 +86,14 @@ def state_path(folder: Path) -> Path:
 
 
 def counts_epochs(path: Path) -> bool:
+    """Return whether the step of a checkpoint is the number of an epoch."""
     match = _NUMBERED.fullmatch(path.name)
     of_epochs = match is not None and match["unit"].lower() == "epoch"
     return of_epochs and global_step(path) is None
 
 
 def step_of(path: Path) -> int | None:
+    """Return the step of a checkpoint by its state or its name; None if neither says it."""
     if match := OF_TRAINER.fullmatch(path.name):
         return int(match[1])
     if (step := global_step(path)) is not None:
@@ -103,6 +106,7 @@ def step_of(path: Path) -> int | None:
 
 
 def global_step(folder: Path) -> int | None:
+    """Return the step in the state that the Trainer saved; None where there is none."""
     step, _ = _of_state(folder, stamp_of(state_path(folder)))
     return step if type(step) is int and 0 <= step < _MOST else None
 
