@@ -22,6 +22,7 @@ from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, hook_names
 from headwise.model.interface import (
     KINDS,
+    Description,
     Kind,
     Seq2SeqModel,
     Tokenizers,
@@ -76,7 +77,7 @@ def run_trace(
             does not have a head that is turned, or the sentence a key.
     """
     source_ids = tokenizers.encode_source(source.strip())
-    require_source(model, source, source_ids)
+    require_source(model.description, source, source_ids)
     with turn(model, turned):
         target_ids = _target_ids(model, tokenizers, source_ids, target)
         consumed, predicted = target_ids[:-1], target_ids[1:]
@@ -129,13 +130,13 @@ def _logits(model: Seq2SeqModel, source: Sequence[int], consumed: Sequence[int])
     return in_float32(model.unembed(stream))[0]
 
 
-def require_source(model: Seq2SeqModel, source: str, ids: Sequence[int]) -> None:
-    """Require that a model can translate a text, whose ids are given.
+def require_source(model: Description, source: str, ids: Sequence[int]) -> None:
+    """Require that a model of a description can translate a text, whose ids are given.
 
     Raises:
         ValueError: if it is empty or too long.
     """
-    allowed = model.description.max_length
+    allowed = model.max_length
     if not source.strip():
         raise ValueError("there is nothing to translate: type a sentence")
     if len(ids) > allowed:

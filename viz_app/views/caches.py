@@ -11,7 +11,7 @@ Only ``continuation_of`` and ``beam_of`` decode; all others are given the target
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,6 +69,8 @@ from headwise.viz_app.views.shared.log import Facts
 
 Ids = tuple[int, ...]
 Result = TypeVar("Result")
+_OF_ALL = 1024
+"""How many of the small results are kept that a section asks of all checkpoints of a run."""
 
 
 def run_named(name: str, languages: Languages | None = None) -> Run:
@@ -128,6 +130,48 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
     )
 
 
+@dataclass(frozen=True)
+class Weights:
+    """The weights of a checkpoint, which are in memory only while something is computed from them.
+
+    What is computed once has the hash in its key. So a page that has its results does not load a
+    checkpoint again that others have driven out.
+    """
+
+    run: Run
+    step: int
+    sha256: str
+
+    @property
+    def model(self) -> Seq2SeqModel:
+        """The model, which is loaded where it is not in memory any more.
+
+        Raises:
+            CheckpointError: if it cannot be, or its file was replaced since.
+        """
+        checkpoint = checkpoint_of(self.run, self.step)
+        if checkpoint.sha256 != self.sha256:
+            path = self.run.weights_path(self.step)
+            raise CheckpointError(f"{path}: was replaced while it was in use; ask again")
+        return checkpoint.model
+
+
+def weights_of(run: Run, step: int) -> Weights:
+    """Return the weights of a checkpoint, which is loaded once, so that they are known to be sound.
+
+    (Once for each file that has been there: one that was replaced is loaded again.)
+    """
+    path = run.weights_path(step)
+    sha256 = cached(
+        "weights verified",
+        (str(path), stamp_if_there(path)),
+        lambda: checkpoint_of(run, step).sha256,
+        entries=_OF_ALL,
+        facts=lambda _: {"run": run.name, "step": step},
+    )
+    return Weights(run, step, sha256)
+
+
 def weights_sha256(run: Run, step: int) -> str:
     """Return the hash of the weights of a step, without loading them."""
     path = run.weights_path(step)
@@ -135,14 +179,31 @@ def weights_sha256(run: Run, step: int) -> str:
         "hash read",
         (str(path), stamp_of(path)),
         lambda: run.sha256(step),
-        entries=256,
+        entries=_OF_ALL,
         facts=lambda _: {"run": run.name, "step": step},
     )
 
 
 def embedding_table(run: Run, step: int, side: Side) -> Floats:
     """Return the embeddings of the source or the target, (V, D), not scaled."""
-    return to_numpy(checkpoint_of(run, step).model.embedding_table(side))
+    weights = weights_of(run, step)
+    return cached(
+        "embedding table",
+        (weights.sha256, "" if run.description.tied == "all" else side),
+        lambda: to_numpy(weights.model.embedding_table(side)),
+        facts=lambda _: {"run": run.name, "step": step},
+    )
+
+
+def embeddings_of(run: Run, step: int, side: Side, ids: Ids) -> Floats:
+    """Return the embeddings of some tokens of the source or the target, (n, D), not scaled."""
+    weights = weights_of(run, step)
+    return cached(
+        "embeddings",
+        (weights.sha256, side, ids),
+        lambda: to_numpy(weights.model.embedding_table(side))[list(ids)],
+        facts=lambda _: {"run": run.name, "step": step, "tokens": len(ids)},
+    )
 
 
 def tokens_of(run: Run, side: str, ids: Sequence[int]) -> Tokens:
@@ -157,16 +218,16 @@ def trace_of(
 
     A translation that is also given as a target has one trace: only ``forced`` differs.
     """
-    checkpoint, forced = checkpoint_of(run, step), target is not None
+    weights, forced = weights_of(run, step), target is not None
     source = run.tokenizers.encode_source(text.strip())
-    require_source(checkpoint.model, text, source)
+    require_source(run.description, text, source)
     ids = translation_of(run, step, text, turned=turned) if target is None else target
-    name, sha256 = run.name, checkpoint.sha256
+    name, sha256 = run.name, weights.sha256
     # The tokenizers of the run that is open: its files may be others by now.
     tokenizers = run.tokenizers_sha256
 
     def compute() -> Trace:
-        trace = run_trace(checkpoint.model, run.tokenizers, text, ids, turned=turned)
+        trace = run_trace(weights.model, run.tokenizers, text, ids, turned=turned)
         return replace(trace, run=name, forced=False)  # the name under which the app lists it
 
     trace = cached(
@@ -181,7 +242,7 @@ def trace_of(
             "target": len(trace.predicted),
         },
         says="Recording the attention",
-        needs=trace_bytes(checkpoint.model.description, len(source), len(ids) - 1),
+        needs=trace_bytes(run.description, len(source), len(ids) - 1),
     )
     found = replace(trace, forced=True) if forced else trace
     if size_of(found) <= MOST_BYTES:  # else it would be computed anew each time
@@ -191,13 +252,13 @@ def trace_of(
 
 def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
     """Trace one layer in full, on the source, target and checkpoint of a trace of this run."""
-    checkpoint = checkpoint_of(run, trace.step)
+    weights = weights_of(run, trace.step)
     return cached(
         "layer",
-        (checkpoint.sha256, trace.source.ids, trace.target_ids, trace.turned, kind, layer),
-        lambda: run_layer_trace(checkpoint.model, trace, kind, layer),
+        (weights.sha256, trace.source.ids, trace.target_ids, trace.turned, kind, layer),
+        lambda: run_layer_trace(weights.model, trace, kind, layer),
         facts=lambda _: {"run": run.name, "step": trace.step, "of": f"{kind} {layer + 1}"},
-        needs=layer_bytes(checkpoint.model.description, len(trace.source), len(trace.predicted)),
+        needs=layer_bytes(run.description, len(trace.source), len(trace.predicted)),
     )
 
 
@@ -223,7 +284,7 @@ def continuation_of(
         (run, step, text),
         (prefix, turned),
         decode,
-        entries=64,
+        entries=_OF_ALL,
         facts=lambda ids: {"target": len(ids) - 1},
         says="Translating",
         needs=decoding_bytes,
@@ -232,18 +293,18 @@ def continuation_of(
 
 def decoder_lens_of(run: Run, step: int, texts: tuple[str, ...]) -> list[list[str]]:
     """Translate sentences from the encoder's embedding and each of its layers: layer, sentence."""
-    checkpoint = checkpoint_of(run, step)
+    weights = weights_of(run, step)
     sources = [tuple(run.tokenizers.encode_source(text.strip())) for text in texts]
     for text, source in zip(texts, sources, strict=True):
-        require_source(checkpoint.model, text, source)
+        require_source(run.description, text, source)
 
     def compute() -> list[list[str]]:
-        layers = decoder_lens(checkpoint.model, sources, run.tokenizers.prefix)
+        layers = decoder_lens(weights.model, sources, run.tokenizers.prefix)
         return [[run.tokenizers.target.decode(ids) for ids in layer] for layer in layers]
 
     return cached(
         "decoder lens",
-        (checkpoint.sha256, run.tokenizers_sha256, tuple(sources)),
+        (weights.sha256, run.tokenizers_sha256, tuple(sources)),
         compute,
         entries=64,
         facts=lambda _: {"run": run.name, "step": step, "sentences": len(texts)},
@@ -288,7 +349,7 @@ def log_probability_of(run: Run, step: int, text: str, target: Ids) -> Floats:
         (run, step, text),
         (target,),
         target_log_probability,
-        entries=64,
+        entries=_OF_ALL,
         needs=lambda model, source: logits_bytes(model, source, len(target) - 1),
     )
 
@@ -368,9 +429,9 @@ def _of_sentence(
     whose length is logged.
     """
     run, step, text = sentence
-    checkpoint = checkpoint_of(run, step)
+    weights = weights_of(run, step)
     source = tuple(run.tokenizers.encode_source(text.strip()))
-    require_source(checkpoint.model, text, source)
+    require_source(run.description, text, source)
     about: Facts = {"run": run.name, "step": step, "source": len(source)}
 
     def described(found: Result) -> Facts:
@@ -378,10 +439,10 @@ def _of_sentence(
 
     return cached(
         what,
-        (checkpoint.sha256, source, *given),
-        lambda: compute(checkpoint.model, source, *given),
+        (weights.sha256, source, *given),
+        lambda: compute(weights.model, source, *given),
         entries=entries,
         facts=described,
         says=says,
-        needs=needs(checkpoint.model.description, len(source)),
+        needs=needs(run.description, len(source)),
     )

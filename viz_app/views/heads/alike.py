@@ -13,7 +13,7 @@ from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.measuring.alike import AlikeHeads, BatchSums, heads_alike
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.served import served_models
-from headwise.viz_app.views.caches import Run, checkpoint_of, run_named
+from headwise.viz_app.views.caches import Run, run_named, weights_of
 from headwise.viz_app.views.heads.sentences import examples_of, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
@@ -104,7 +104,7 @@ def _found(
 def _compare(
     selection: Selection, measures: Measures, head: Head, run: Run, step: int, note: NoteDone
 ) -> AlikeHeads:
-    own, other = checkpoint_of(selection.run, selection.step), checkpoint_of(run, step)
+    own, other = weights_of(selection.run, selection.step), weights_of(run, step)
     sentences = examples_of(selection.run, measures)
     key = (own.sha256, other.sha256, measures.examples_corpus.sha256, head)
     done: dict[int, BatchSums] = cached("batches compared", key, dict, entries=16)

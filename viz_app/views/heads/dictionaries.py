@@ -18,7 +18,7 @@ from headwise.viz_app.measuring.dictionaries import (
 from headwise.viz_app.measuring.stages import find_aligning_head
 from headwise.viz_app.records.dictionary import Lexicon, TokenValues, WritingScores
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.caches import Run, checkpoint_of
+from headwise.viz_app.views.caches import Run, weights_of
 from headwise.viz_app.views.heads.sentences import examples_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.measures import measures_of
@@ -26,11 +26,11 @@ from headwise.viz_app.views.shared.measures import measures_of
 
 def mean_values_of(run: Run, step: int, measures: Measures, kind: Kind) -> TokenValues:
     """Return the mean value of each token over the example sentences."""
-    checkpoint = checkpoint_of(run, step)
+    weights = weights_of(run, step)
     return cached(
         "values of tokens",
-        (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, kind),
-        lambda: mean_values(values_in(checkpoint.model, examples_of(run, measures), kind)),
+        (str(run.folder), weights.sha256, measures.examples_corpus.sha256, kind),
+        lambda: mean_values(values_in(weights.model, examples_of(run, measures), kind)),
         facts=lambda found: {"run": run.name, "step": step, "tokens": len(found.ids)},
         says="Reading the example sentences",
     )
@@ -50,12 +50,12 @@ def _aligner(run: Run, measures: Measures) -> int:
     if errors is not None and np.isfinite(errors).any():
         return int(np.nanargmin(errors))
     pairs = examples_of(run, measures)
-    return find_aligning_head(checkpoint_of(run, last).model, run.tokenizers, pairs, None)
+    return find_aligning_head(weights_of(run, last).model, run.tokenizers, pairs, None)
 
 
 def lexicon_for(run: Run, measures: Measures) -> tuple[Lexicon, Head]:
     """Return the lexicon of the example sentences, and the head whose links it is made from."""
-    last = checkpoint_of(run, run.steps()[-1])
+    last = weights_of(run, run.steps()[-1])
 
     def compute() -> tuple[Lexicon, Head]:
         place = _aligner(run, measures)
@@ -78,19 +78,19 @@ def scores_of(
     run: Run, step: int, measures: Measures, kind: Kind, only: Head | None = None
 ) -> WritingScores:
     """Score all heads of a kind, or only one, at a checkpoint, by the example sentences."""
-    checkpoint = checkpoint_of(run, step)
+    weights = weights_of(run, step)
     lexicon = lexicon_for(run, measures)[0] if kind == "cross" else None
 
     def compute() -> WritingScores:
         if lexicon is None:
             values = frequent_values(run, step, measures, kind)
-            return copying(checkpoint.model, values, only=only)
+            return copying(weights.model, values, only=only)
         values = mean_values_of(run, step, measures, kind)
-        return lexicon_precision(checkpoint.model, values, lexicon, only=only)
+        return lexicon_precision(weights.model, values, lexicon, only=only)
 
     return cached(
         "what heads write",
-        (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, kind, only),
+        (str(run.folder), weights.sha256, measures.examples_corpus.sha256, kind, only),
         compute,
         entries=256,
         facts=lambda _: {"run": run.name, "step": step},

@@ -11,7 +11,7 @@ from headwise.viz_app.components.row_table import Row, row_table
 from headwise.viz_app.measuring.find import find_rows
 from headwise.viz_app.records.find import FoundRows, RowQuery, WantedKeys
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.caches import checkpoint_of
+from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.heads.sentences import examples_of, marked_row, open_row, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import describe_error
@@ -99,9 +99,9 @@ def show_find(selection: Selection, measures: Measures) -> None:
 
 
 def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRows | None:
-    run, checkpoint = selection.run, checkpoint_of(selection.run, selection.step)
+    run, weights = selection.run, weights_of(selection.run, selection.step)
     sentences = examples_of(run, measures)
-    of = (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, query)
+    of = (str(run.folder), weights.sha256, measures.examples_corpus.sha256, query)
     done: dict[int, FoundRows] = cached("batches searched", of, dict, entries=8)
 
     def search(note_done: NoteDone) -> FoundRows:
@@ -109,7 +109,7 @@ def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRo
             "rows found",
             of,
             lambda: find_rows(
-                checkpoint.model,
+                weights.model,
                 run.tokenizers,
                 sentences,
                 query,

@@ -8,7 +8,7 @@ from headwise.model.interface import Head
 from headwise.viz_app.analysis.labels import NO_SUM_NOTE, OFF_NOTE, ONE_TRAINING_NOTE
 from headwise.viz_app.measuring.pruning import JointCost, joint_cost
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.caches import checkpoint_of
+from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.heads.sentences import examples_of, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import choose_heads, head_label
@@ -36,11 +36,11 @@ def show_together(selection: Selection, measures: Measures) -> None:
 
 def _joint_cost(selection: Selection, measures: Measures, heads: tuple[Head, ...]) -> JointCost:
     run, step = selection.run, selection.step
-    checkpoint, encoded = checkpoint_of(run, step), examples_of(run, measures)
+    weights, encoded = weights_of(run, step), examples_of(run, measures)
     return cached(
         "heads off together",
-        (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, frozenset(heads)),
-        lambda: joint_cost(checkpoint.model, encoded, heads),
+        (str(run.folder), weights.sha256, measures.examples_corpus.sha256, frozenset(heads)),
+        lambda: joint_cost(weights.model, encoded, heads),
         entries=64,
         facts=lambda _: {"run": run.name, "step": step, "heads": len(heads)},
         says="Switching heads off in the example sentences",

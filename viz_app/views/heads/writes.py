@@ -29,7 +29,7 @@ from headwise.viz_app.measuring.dictionaries import (
 )
 from headwise.viz_app.records.dictionary import HeadDictionary, TokenValues, WritingScores
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.caches import Run, checkpoint_of, translation_of
+from headwise.viz_app.views.caches import Run, translation_of, weights_of
 from headwise.viz_app.views.heads.dictionaries import (
     frequent_values,
     lexicon_for,
@@ -112,7 +112,7 @@ def _choose_tokens(selection: Selection, measures: Measures, kind: Kind) -> Toke
     pair = EncodedPair(
         0, Pair(source, ""), run.tokenizers.encode_source(source.strip()), list(target)
     )
-    here = values_in(checkpoint_of(run, step).model, [pair], kind)
+    here = values_in(weights_of(run, step).model, [pair], kind)
     return here if of == "sentence" else _with_means(run, step, measures, kind, here)
 
 
@@ -135,11 +135,11 @@ def _with_means(
 
 
 def _dictionary_of(selection: Selection, head: Head, values: TokenValues) -> HeadDictionary:
-    checkpoint = checkpoint_of(selection.run, selection.step)
+    weights = weights_of(selection.run, selection.step)
     return cached(
         "dictionary",
-        (checkpoint.sha256, head, values.ids.tobytes(), values.values.tobytes()),
-        lambda: head_dictionary(checkpoint.model, head, values),
+        (weights.sha256, head, values.ids.tobytes(), values.values.tobytes()),
+        lambda: head_dictionary(weights.model, head, values),
         entries=32,
         facts=lambda found: {"run": selection.run.name, "tokens": len(found.ids)},
         needs=logits_bytes(selection.run),

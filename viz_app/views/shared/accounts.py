@@ -20,7 +20,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.memory import account_bytes
-from headwise.viz_app.views.caches import Run, checkpoint_of
+from headwise.viz_app.views.caches import Run, weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
@@ -58,6 +58,7 @@ def account_of(
         CheckpointError: if the weights cannot be used.
         ValueError: if the two words are the same.
     """
+    word = trace.predicted.ids[at] if word is None else word
     return of_prediction(
         "account",
         run,
@@ -201,15 +202,15 @@ def of_prediction(
     ``needs`` estimates its memory from the model's description and the lengths of source and target
     (``viz_app/trace/memory.py``).
     """
-    checkpoint = checkpoint_of(run, trace.step if step is None else step)
-    place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.turned, at)
+    weights = weights_of(run, trace.step if step is None else step)
+    place = (weights.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.turned, at)
     return cached(
         what,
         (*place, key),
-        lambda: compute(checkpoint.model),
+        lambda: compute(weights.model),
         entries=128,
-        facts=lambda _: {"run": run.name, "step": checkpoint.step, "at": at + 1},
-        needs=needs(checkpoint.model.description, len(trace.source), at + 1),
+        facts=lambda _: {"run": run.name, "step": weights.step, "at": at + 1},
+        needs=needs(run.description, len(trace.source), at + 1),
     )
 
 

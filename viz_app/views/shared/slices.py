@@ -15,7 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from headwise.viz_app.components.unseen import draw_again
-from headwise.viz_app.views.shared.view import note_unprompted
+from headwise.viz_app.views.shared.view import note_unprompted, view
 
 Result = TypeVar("Result")
 NoteDone = Callable[[int, int], None]
@@ -44,14 +44,16 @@ def in_slices(
 
     Args:
         said: what is done, for the progress.
-        compute: is given a function that it calls after each step, which may end it by an
-            exception. What it had done by then it must keep, and not do again.
+        compute: is given a function that it calls after each part, which may end it by an
+            exception. What it had done by then it must keep, and not do again; it may say so
+            again. A slice is not ended before a part is done that the one before had not: also
+            where a slice is shorter than a part, or than it takes to find again what is done.
         key: of what is drawn.
         stop: changes the view when a person stops, so that the panel does not ask for this again.
         times: how many seconds it is, where to give memory back after each slice costs too much.
     """
     place, until, bar = st.empty(), time.monotonic() + times * SECONDS, None
-    unfinished = f"unfinished-{key}"
+    unfinished, far = f"unfinished-{key}", 0
 
     def draw(done: int, of: int) -> DeltaGenerator:
         with place.container(horizontal=True, gap="small", vertical_alignment="center", key=key):
@@ -61,16 +63,18 @@ def in_slices(
 
     def note_done(done: int, of: int) -> None:
         nonlocal bar
-        if done == of:
+        if done == of or done < far:
             return
         bar = draw(done, of) if bar is None else bar
         bar.progress(done / of, f"{said}: {done:,} of {of:,}")
-        if time.monotonic() >= until:
-            st.session_state[unfinished] = done, of
+        if done > far and time.monotonic() >= until:
+            st.session_state[unfinished] = view(), done, of
             raise _PutAsideError
 
     if before := st.session_state.pop(unfinished, None):
-        bar = draw(*before)  # at once, so that the button can be clicked all the time
+        asked, done, of = before
+        bar = draw(done, of)  # at once, so that the button can be clicked all the time
+        far = done if asked == view() else 0  # else it may be another computation
     try:
         result = compute(note_done)
     except _PutAsideError:

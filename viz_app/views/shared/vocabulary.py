@@ -18,7 +18,7 @@ from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.account import token_of
-from headwise.viz_app.views.caches import Run, checkpoint_of, embedding_table
+from headwise.viz_app.views.caches import Run, embedding_table, weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
@@ -116,7 +116,7 @@ def vocabulary_of(selection: Selection, side: Side) -> SideVocabulary:
     return SideVocabulary(
         side=side,
         shared=shared,
-        weights=checkpoint_of(run, selection.step).sha256,
+        weights=weights_of(run, selection.step).sha256,
         table=table,
         labels=_labels_of(run, side, len(table)),
         source=np.array(counts.source) if shared or side == "source" else none,

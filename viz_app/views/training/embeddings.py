@@ -17,7 +17,7 @@ from headwise.viz_app.analysis.embeddings import (
 from headwise.viz_app.components.scatter import Frames, scatter
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.caches import checkpoint_of, embedding_table, trace_of
+from headwise.viz_app.views.caches import embeddings_of, trace_of, weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
@@ -68,8 +68,9 @@ def show_pair_cosines(selection: Selection, side: Side) -> None:
         st.info("Choose two tokens or more.")
         return
     steps = selection.run.steps()
-    tables = [embedding_table(selection.run, step, side) for step in steps]
-    cosines = pair_cosines(tables, pairs)
+    unique = tuple(dict.fromkeys(ids))
+    tables = [embeddings_of(selection.run, step, side, unique) for step in steps]
+    cosines = pair_cosines(tables, all_pairs(range(len(unique))))
     names = [" ~ ".join(vocabulary.labels[id] for id in pair) for pair in pairs]
     ends = "; ".join(
         f"{name} from {first:.2f} to {last:.2f}"
@@ -133,7 +134,7 @@ def show_movement(selection: Selection, side: Side) -> None:
             r"Procrustes): $\min_R \lVert X R - Y \rVert$ with $R^\top R = I$.",
         )
     ids = most_frequent(vocabulary.counts, number)
-    weights = tuple(checkpoint_of(run, step).sha256 for step in steps)
+    weights = tuple(weights_of(run, step).sha256 for step in steps)
     table = vocabulary.table_side
     points, plane = _movement(selection, vocabulary, ids, frame=steps.index(frame), weights=weights)
     places = {int(id): place for place, id in enumerate(ids)}
@@ -175,7 +176,7 @@ def _movement(
 
     def compute() -> tuple[Floats, Components]:
         run, side = selection.run, vocabulary.side
-        tables = [embedding_table(run, step, side)[ids] for step in run.steps()]
+        tables = [embeddings_of(run, step, side, tuple(ids.tolist())) for step in run.steps()]
         return project_together(tables, tables[frame])
 
     return cached(

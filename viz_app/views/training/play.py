@@ -16,11 +16,11 @@ from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import (
     AttentionTrace,
     attention_of,
-    checkpoint_of,
     log_probability_of,
     tokens_of,
     trace_of,
     translation_of,
+    weights_of,
 )
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.head_choice import choose_head, choose_units, head_label
@@ -107,7 +107,7 @@ def _maps_and_frames(
         if time.monotonic() - since > _PROGRESS_AFTER:
             place.progress(at / len(every), f"Step {step:,} of {every[-1]:,}")
         try:
-            checkpoint_of(run, step)
+            weights_of(run, step)
         except CheckpointError as problem:
             log_refusal(problem)
             st.warning(f"Step {step:,} is left out: {describe_error(problem)}")

@@ -25,7 +25,7 @@ from headwise.viz_app.measuring.contributions import (
 )
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.memory import contributions_bytes
-from headwise.viz_app.views.caches import Run, checkpoint_of
+from headwise.viz_app.views.caches import Run, weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import map_arguments
 from headwise.viz_app.views.shared.selection import Selection
@@ -126,19 +126,17 @@ def _of_pass(
     what: str, run: Run, trace: Trace, compute: Callable[[Seq2SeqModel, PaddedIds], Result]
 ) -> Result:
     """Compute something of one pass over a trace's source and target."""
-    checkpoint = checkpoint_of(run, trace.step)
+    weights = weights_of(run, trace.step)
 
     def of_sentence() -> Result:
-        ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], checkpoint.model)
-        return compute(checkpoint.model, ids)
+        ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], weights.model)
+        return compute(weights.model, ids)
 
     return cached(
         what,
-        (checkpoint.sha256, trace.source.ids, trace.target_ids),
+        (weights.sha256, trace.source.ids, trace.target_ids),
         of_sentence,
         entries=24,
         facts=lambda _: {"run": run.name, "step": trace.step},
-        needs=contributions_bytes(
-            checkpoint.model.description, len(trace.source), len(trace.predicted)
-        ),
+        needs=contributions_bytes(run.description, len(trace.source), len(trace.predicted)),
     )

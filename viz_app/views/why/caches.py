@@ -28,7 +28,7 @@ from headwise.viz_app.trace.patching import (
     run_attribution,
     run_patched_translation,
 )
-from headwise.viz_app.views.caches import Run, checkpoint_of
+from headwise.viz_app.views.caches import Run, weights_of
 from headwise.viz_app.views.shared.accounts import of_prediction, so_far
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.sentence_pairs import TracedPair
@@ -149,20 +149,18 @@ def contributions_of(run: Run, trace: Trace) -> Floats:
     Raises:
         CheckpointError: if the weights cannot be used.
     """
-    checkpoint = checkpoint_of(run, trace.step)
+    weights = weights_of(run, trace.step)
 
     def compute() -> Floats:
-        model = checkpoint.model
+        model = weights.model
         ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], model)
         return to_numpy(contributions(model, ids).source[0])
 
     return cached(
         "contributions",
-        (checkpoint.sha256, trace.source.ids, trace.target_ids),
+        (weights.sha256, trace.source.ids, trace.target_ids),
         compute,
         entries=64,
         facts=lambda _: {"run": run.name, "step": trace.step},
-        needs=contributions_bytes(
-            checkpoint.model.description, len(trace.source), len(trace.predicted)
-        ),
+        needs=contributions_bytes(run.description, len(trace.source), len(trace.predicted)),
     )
