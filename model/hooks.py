@@ -193,6 +193,12 @@ def edit(model: HasModules, edits: Mapping[str, Edit | NamedEdit]) -> Iterator[N
             _release(point, uses)
 
 
+def is_edited(model: HasModules) -> bool:
+    """Return whether the calling thread replaces tensors at hook points of a model."""
+    edited = [point for point, uses in _thread.uses.items() if uses.edits]
+    return bool(edited) and any(module in edited for _, module in model.named_modules())
+
+
 def _with_name(function: Any, name: str, x: Tensor) -> Tensor:
     return function(x, name)
 

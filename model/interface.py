@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
@@ -398,6 +398,15 @@ NO_ORIGIN = Origin("", 0, "")
 """That of a model that was not loaded: its weights are those of no checkpoint."""
 
 
+class Reference(NamedTuple):
+    """What another implementation than the one that is shown computes in the same pass."""
+
+    logits: Tensor
+    """(B, T, V)."""
+    attention: Mapping[Kind, Sequence[Tensor]]
+    """Weights of each layer, (B, H, Q, M)."""
+
+
 class Cache(Protocol):
     """A cache has the keys and values that the decoder has computed for the target so far."""
 
@@ -474,6 +483,12 @@ class Seq2SeqModel(Protocol):
 
     def new_cache(self) -> Cache:
         """Return an empty cache for ``decode``."""
+
+    def reference(self, source: Tensor, consumed: Tensor) -> Reference | None:
+        """Run another implementation on ids (B, S) and (B, T), unpadded; None if there is none.
+
+        Hook points are none of its: nothing is captured or edited there.
+        """
 
     def linear(self, path: str) -> LinearParameters:
         """Return the weights of the linear layer at a path.

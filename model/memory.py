@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headwise.model.interface import (
     DEFAULT_LANGUAGES,
@@ -158,13 +159,13 @@ def wrap_model(
     return MemoryRun(Checkpoint(inner), tokenizer, languages)
 
 
-def copy_without_hooks(model: nn.Module) -> nn.Module:
-    """Copy a model and its weights, without hooks and gradients.
+def copy_without_hooks(model: nn.Module, *, shared: Iterable[Tensor] = ()) -> nn.Module:
+    """Copy a model and its weights, but for those that are shared, without hooks and gradients.
 
     Raises:
         ValueError: if it has weights that are not in memory, or that are computed from others.
     """
-    memo: dict[int, Any] = {}
+    memo: dict[int, Any] = {id(tensor): tensor for tensor in shared}
     for module in model.modules():
         for attribute, value in vars(module).items():
             if "_hooks" in attribute and isinstance(value, dict):

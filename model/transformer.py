@@ -268,6 +268,9 @@ class Transformer(nn.Module):
     def new_cache(self) -> DecoderCache:
         return DecoderCache(self.config.n_decoder_layers)
 
+    def reference(self, source: Tensor, consumed: Tensor) -> None:
+        """Return None: there is no other implementation of it."""
+
     def linear(self, path: str) -> LinearParameters:
         module = self.get_submodule(path)
         assert isinstance(module, nn.Linear)

@@ -16,6 +16,7 @@ from headwise.model.interface import (
     NO_ORIGIN,
     LinearParameters,
     NormParameters,
+    Reference,
     Rotation,
     Side,
     Stack,
@@ -24,6 +25,7 @@ from headwise.model.layers import transpose_in_memory
 from headwise.model.masks import embeddable, padding_mask_if_padded
 from headwise.model.placement import in_float32
 from headwise.model.pretrained.describe import describe, special_ids
+from headwise.model.pretrained.eager import EagerTwin
 from headwise.model.pretrained.families import Family, SublayerPaths, families_of
 from headwise.model.pretrained.output import Output
 from headwise.model.pretrained.parameters import (
@@ -78,6 +80,7 @@ class PretrainedModel(nn.Module):
         self.decoder = StackPoints(*of_decoder, final_norm=self._output.final_norm)
         self.logits = HookPoint()
         self.inner: Any = inner.requires_grad_(False)
+        self._eager = EagerTwin(inner)
         transpose_in_memory(inner)
         self.description = describe(of_encoder, of_decoder, self._output)
         self.special_ids = special_ids(inner, of_encoder, of_decoder)
@@ -162,6 +165,10 @@ class PretrainedModel(nn.Module):
     def new_cache(self) -> PretrainedCache:
         """Return an empty cache for ``decode``."""
         return PretrainedCache()
+
+    def reference(self, source: Tensor, consumed: Tensor) -> Reference:
+        """Run the model as ``transformers`` does, on ids (B, S) and (B, T), unpadded."""
+        return self._eager.run(source, consumed)
 
     def _sublayer(self, path: str) -> tuple[Any, SublayerPaths, Family]:
         """Return the layer of ``transformers`` that a sublayer is in, and where it is there."""

@@ -61,6 +61,9 @@ ROWS_OF_WEIGHTS = "each row of attention weights sums to 1"
 ROWS_OF_HALVES = f"{ROWS_OF_WEIGHTS}, in the decoder over target and source together"
 """The name of that check where one attention reads both."""
 
+AS_TRANSFORMERS = "maps and logits are those that transformers itself computes"
+"""The name of a check of Hugging Face models."""
+
 
 @dataclass(frozen=True)
 class Check:

@@ -10,7 +10,7 @@ Decoding is fast and unhooked; then one teacher-forced pass over source and targ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count, takewhile
+from itertools import chain, count, takewhile
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from headwise.model.decoding.greedy import greedy
 from headwise.model.forced import forced_stream
-from headwise.model.hooks import capture, hook_names
+from headwise.model.hooks import capture, hook_names, is_edited
 from headwise.model.interface import (
     KINDS,
     Description,
@@ -34,6 +34,7 @@ from headwise.model.ties import rounding_of, top_k
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
 from headwise.viz_app.records.trace import (
+    AS_TRANSFORMERS,
     ROWS_OF_HALVES,
     ROWS_OF_WEIGHTS,
     Check,
@@ -84,12 +85,15 @@ def run_trace(
         plain_logits = _logits(model, source_ids, consumed)
         with capture(model, hook_names(model)) as captured:
             logits = _logits(model, source_ids, consumed)
-    apart = float((plain_logits - logits).abs().max() / logits.abs().max().clamp(min=1))
+        edited = is_edited(model)
+    apart = _apart(plain_logits, logits)
     del plain_logits
     summary = tuple(_summarise(name, tensors[0]) for name, tensors in captured.items())
     # Scores are as large as all that a trace keeps, and only their summary is kept.
     seen = {name: tensors for name, tensors in captured.items() if not name.endswith(".scores")}
     captured.clear()
+    # (Another implementation knows nothing of edits.)
+    from_reference = None if edited else _from_reference(model, source_ids, consumed, logits, seen)
     predictions = _predictions(model, seen, logits, predicted, min(top_k, logits.shape[-1]))
     del logits
     tokens = tokenizers.target.tokens
@@ -119,7 +123,14 @@ def run_trace(
             tuple(tuple(tokens(row)) for row in layer) for layer in predictions.lens_ids.tolist()
         ),
         summary=summary,
-        checks=_checks(seen, weights, apart, turned, merged=model.description.merged_attention),
+        checks=_checks(
+            seen,
+            weights,
+            float(apart),
+            from_reference,
+            turned,
+            merged=model.description.merged_attention,
+        ),
         turned=turned,
     )
 
@@ -128,6 +139,33 @@ def _logits(model: Seq2SeqModel, source: Sequence[int], consumed: Sequence[int])
     """Compute the logits (T, V) of a teacher-forced pass."""
     stream = forced_stream(model, ids_tensor(model, source), ids_tensor(model, consumed))
     return in_float32(model.unembed(stream))[0]
+
+
+def _apart(logits: Tensor, others: Tensor) -> Tensor:
+    """Return how far logits are apart at most, as a share of the largest, if that is above 1."""
+    return (logits - others).abs().max() / others.abs().max().clamp(min=1)
+
+
+def _from_reference(
+    model: Seq2SeqModel,
+    source: Sequence[int],
+    consumed: Sequence[int],
+    logits: Tensor,
+    seen: Captured,
+) -> float | None:
+    """Return how far logits (T, V) and weights are from another implementation's, if there is one.
+
+    Weights are compared as they are, logits as in ``_apart``.
+    """
+    found = model.reference(ids_tensor(model, source), ids_tensor(model, consumed))
+    if found is None:
+        return None
+    maps = (
+        seen[f"{attention_path(kind, layer)}.weights"][0] - in_float32(found.attention[kind][layer])
+        for kind in KINDS
+        for layer in range(model.description.layers(kind))
+    )
+    return _largest(chain([_apart(logits, in_float32(found.logits)[0])], maps))
 
 
 def require_source(model: Description, source: str, ids: Sequence[int]) -> None:
@@ -284,11 +322,12 @@ def _checks(
     seen: Captured,
     weights: Mapping[Kind, Tensor],
     apart: float,
+    from_reference: float | None,
     turned: Turned,
     *,
     merged: bool,
 ) -> tuple[Check, ...]:
-    """Check a pass in itself, and how far its logits are from those without recording."""
+    """Check a pass in itself, and how far it is from one without recording, and a reference."""
     of_rows = [w.sum(dim=-1) for w in weights.values()]
     if merged:
         of_encoder, *halves = of_rows
@@ -300,7 +339,7 @@ def _checks(
     for (kind, layer, head), strength in turned.strengths:
         outputs[kind][layer, head] *= strength
     heads = _largest(output - _layers(seen, kind, "heads") for kind, output in outputs.items())
-    return (
+    checks = (
         Check(ROWS_OF_HALVES if merged else ROWS_OF_WEIGHTS, sums, 1e-5),
         Check(
             "no weight on keys after the query (decoder self-attention)",
@@ -310,3 +349,7 @@ def _checks(
         Check("logits are the same with and without recording", apart, max(1e-4, 8 * rounding)),
         Check("weights times values give each head's output", heads, max(1e-5, 8 * rounding)),
     )
+    if from_reference is None:
+        return checks
+    # Short types round weights there and not here, layer by layer.
+    return (*checks, Check(AS_TRANSFORMERS, from_reference, max(1e-4, 16 * rounding)))

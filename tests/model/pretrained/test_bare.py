@@ -22,6 +22,7 @@ from headwise.model.interface import KINDS
 from headwise.model.pretrained.families import _DECODERS, FAMILIES, STACKS
 from headwise.model.pretrained.folders import quiet
 from headwise.model.runs import open_run
+from headwise.viz_app.records.trace import AS_TRANSFORMERS
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.eager import Eager
@@ -92,6 +93,8 @@ def test_a_model_of_sizes_only_takes_a_sentence_and_equals_eager(name: str, tmp_
     assert run.description.max_length > 100
     trace = run_trace(run.load(0).model, run.tokenizers, SENTENCE, TARGET)
     assert [word.text for word in trace.source.words] == [*SENTENCE.split(), "</s>"]
+    assert [check.name for check in trace.checks if not check.passed] == []
+    assert trace.checks[-1].name == AS_TRANSFORMERS
     eager, ids = Eager.open(tmp_path), (trace.source.ids, trace.target_ids)
     for kind in KINDS:
         assert_near(trace.attention[kind], eager.attention(*ids, kind), size=1, operations=PASS)

@@ -16,7 +16,13 @@ from headwise.viz_app.analysis.predictions import read_lens
 from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
 from headwise.viz_app.figures.maps import mask_map
 from headwise.viz_app.figures.tokens import lens_table, padding_rows
-from headwise.viz_app.records.trace import ROWS_OF_HALVES, ROWS_OF_WEIGHTS, Check, Trace
+from headwise.viz_app.records.trace import (
+    AS_TRANSFORMERS,
+    ROWS_OF_HALVES,
+    ROWS_OF_WEIGHTS,
+    Check,
+    Trace,
+)
 from headwise.viz_app.views.architecture.decoder_lens import show_decoder_lens
 from headwise.viz_app.views.architecture.equations import show_equations
 from headwise.viz_app.views.architecture.modules import show_modules, show_presets
@@ -39,6 +45,8 @@ CONSEQUENCES = {
     "tokens that it has yet to predict, and its probabilities would be worth nothing.",
     "logits are the same with and without recording": "If not, what is shown would be of another "
     "computation than the one that translates.",
+    AS_TRANSFORMERS: "If not, what is shown would be of another model than the one that people "
+    "run.",
     "weights times values give each head's output": "If not, the maps would not be the weights "
     "that the model used.",
 }

@@ -1,0 +1,129 @@
+"""The pass that ``transformers`` itself computes, and the check of each trace against it.
+
+``test_bare.py`` has that it holds, for all families.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import headwise.model.pretrained.model as wrapped
+from headwise.model.hooks import edit, hook_names
+from headwise.model.pretrained import attention
+from headwise.model.pretrained.attention import ATTENTION
+from headwise.model.pretrained.part import Part
+from headwise.model.runs import open_run
+from headwise.model.turned import AS_IT_IS, Turned
+from headwise.viz_app.records.trace import AS_TRANSFORMERS, Trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.model.pretrained.tiny import MakeFolder, Twins, build, inputs, run
+
+TEXT, TARGET = "The cat sleeps.", "El gato duerme."
+
+
+def _hide_end(patch: pytest.MonkeyPatch) -> None:
+    """As if padding and ``</s>`` were told apart by nothing."""
+
+    def mask(ids: Tensor) -> Tensor:
+        return (torch.arange(ids.shape[1]) < ids.shape[1] - 1).expand(len(ids), 1, 1, -1)
+
+    patch.setattr(wrapped, "padding_mask_if_padded", mask)
+
+
+def _sharpen(patch: pytest.MonkeyPatch) -> None:
+    """Scores that are 1% too large, in fused and in explicit attention alike."""
+    original = attention.attend
+
+    def attend(module: Any, query: Tensor, *given: Any, **settings: Any) -> Any:
+        return original(module, 1.01 * query, *given, **settings)
+
+    patch.setitem(attention.AttentionInterface._global_mapping, ATTENTION, attend)
+
+
+def _shift_positions(patch: pytest.MonkeyPatch) -> None:
+    original = Part.position_ids
+    patch.setattr(
+        Part,
+        "position_ids",
+        lambda part, ids, before=0: {
+            name: numbers + 1 for name, numbers in original(part, ids, before).items()
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        *((name, _hide_end) for name in ("bart", "t5", "nllb", "bert2bert", "bert2gpt2")),
+        *((name, _sharpen) for name in ("marian", "t5")),
+        ("bert2bert", _shift_positions),
+    ],
+)
+def test_an_error_that_is_in_all_our_passes_fails_the_check_and_no_other(
+    name: str,
+    broken: Callable[[pytest.MonkeyPatch], None],
+    make_folder: MakeFolder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = open_run(str(make_folder(name)))
+    model = opened.load(0).model
+    broken(monkeypatch)
+    checks = run_trace(model, opened.tokenizers, TEXT, TARGET).checks
+    assert [check.name for check in checks if not check.passed] == [AS_TRANSFORMERS]
+
+
+def test_it_is_absent_where_a_pass_is_edited(make_folder: MakeFolder) -> None:
+    opened = open_run(str(make_folder("bart")))
+    model = opened.load(0).model
+
+    def checked(turned: Turned = AS_IT_IS) -> bool:
+        trace: Trace = run_trace(model, opened.tokenizers, TEXT, TARGET, turned=turned)
+        return AS_TRANSFORMERS in [check.name for check in trace.checks]
+
+    assert checked()
+    assert not checked(Turned.off([("cross", 0, 0)]))
+    assert not checked(Turned(pinned=Turned.of({}, [(("cross", 1, 0), 1, 1)]).pinned))
+    with edit(model, {"decoder.layers.0.output": lambda x: 2 * x}):
+        assert not checked()
+    with edit(build("bart").ours, {"decoder.layers.0.output": lambda x: 2 * x}):
+        assert checked()  # what is edited is another model
+
+
+def test_it_takes_no_weights_and_leaves_the_model_as_it_is(twins: Twins) -> None:
+    model = twins.ours
+    source, target = inputs(twins, 7)
+    names, plain = hook_names(model), run(model, source, target)
+    places = {tensor.data_ptr() for tensor in model.inner.state_dict().values()}
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: model.reference(source, target), range(8)))
+    twin = model._eager._twin
+    assert {tensor.data_ptr() for tensor in twin.state_dict().values()} == places
+    assert all(a is b for a, b in zip(twin.parameters(), model.inner.parameters(), strict=True))
+    assert all(torch.equal(each.logits, found[0].logits) for each in found)
+    assert (twin.config._attn_implementation, model.inner.config._attn_implementation) == (
+        "eager",
+        ATTENTION,
+    )
+    assert hook_names(model) == names
+    assert torch.equal(run(model, source, target), plain)
+
+
+def test_it_follows_weights_that_are_changed_or_moved() -> None:
+    twins = build("marian")
+    model, (source, target) = twins.ours, inputs(twins, 7)
+    before = model.reference(source, target).logits
+    with torch.no_grad():
+        model.inner.model.decoder.layers[0].fc1.weight *= 2
+    changed = model.reference(source, target).logits
+    assert not torch.allclose(changed, before)
+    model.double()
+    assert model.reference(source, target).logits.dtype == torch.float64
+    model.inner.lm_head.weight = torch.nn.Parameter(torch.zeros_like(model.inner.lm_head.weight))
+    bias = model.inner.final_logits_bias[0]
+    assert torch.equal(model.reference(source, target).logits[0, 0], bias)
