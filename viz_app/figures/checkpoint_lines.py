@@ -17,7 +17,13 @@ import plotly.graph_objects as go
 from headwise.model.ties import descending
 from headwise.viz_app.figures.head_matrix import StepColumns, step_ticks
 from headwise.viz_app.figures.selecting import vertical_line
-from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+from headwise.viz_app.figures.theme import (
+    Properties,
+    Theme,
+    escape_lines,
+    escape_plotly,
+    new_figure,
+)
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Floats
 
@@ -284,7 +290,7 @@ def _line(chart: StageChart, steps: Sequence[int], colour: str) -> Properties:
         "marker": {"size": 7, "color": colour},
         "customdata": [str(step) for step in steps],
         "text": [
-            escape_plotly("\n".join([f"step {step:,}", *textwrap.wrap(words, _LETTERS)]))
+            escape_lines([f"step {step:,}", *textwrap.wrap(words, _LETTERS)])
             for step, words in zip(steps, chart.words, strict=True)
         ],
         "selected": opaque,

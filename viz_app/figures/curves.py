@@ -15,7 +15,13 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headwise.viz_app.figures.selecting import vertical_line
-from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+from headwise.viz_app.figures.theme import (
+    Properties,
+    Theme,
+    escape_lines,
+    escape_plotly,
+    new_figure,
+)
 from headwise.viz_app.figures.training_panels import (
     PANELS,
     Panel,
@@ -201,7 +207,7 @@ def _line(
         "xaxis": x,
         "yaxis": y,
         "mode": "lines+markers" if marked else "lines",
-        "name": escape_plotly(run.name if several else "\n".join(_wrapped(what))),
+        "name": escape_lines([run.name] if several else _wrapped(what)),
         "line": {"color": colour, "width": 2 if marked else 1.2, "dash": _DASHES[number]},
         "marker": {
             "symbol": _SYMBOLS[number] + shape,

@@ -29,6 +29,7 @@ from headwise.viz_app.figures.theme import (
     Theme,
     by_root,
     difference_scale,
+    escape_lines,
     escape_plotly,
     new_figure,
     weight_colour,
@@ -129,7 +130,7 @@ def share_map(
     )
     heat_map |= {"hovertemplate": None, "hoverinfo": "skip", "xgap": 1, "ygap": 1}
     targets = [
-        Target(x, y, str(names[y, x]), escape_plotly(str(hover[y, x])))
+        Target(x, y, str(names[y, x]), escape_lines(str(hover[y, x]).split("\n")))
         for y, x in np.argwhere(there).tolist()
     ]
     frames = [

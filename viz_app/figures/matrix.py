@@ -20,6 +20,7 @@ from headwise.viz_app.figures.theme import (
     Theme,
     by_root,
     difference_scale,
+    escape_lines,
     escape_plotly,
     weight_scale,
 )
@@ -202,7 +203,7 @@ def matrix(
     # Each stands where its labels begin: that of the rows above the first of them.
     titles = (
         (escape_plotly(axes["row_title"]), {"xanchor": "right", "xshift": -6, "yanchor": "bottom"}),
-        (escape_plotly("\n".join(lines)), {"xanchor": "left", "yanchor": "top", "yshift": top}),
+        (escape_lines(lines), {"xanchor": "left", "yanchor": "top", "yshift": top}),
     )
     data: list[Properties] = [
         {

@@ -8,7 +8,7 @@ of its colours (by a square root), and its legend says so truthfully.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -199,15 +199,16 @@ def _merged(properties: Mapping[str, Any], others: Mapping[str, Any]) -> Propert
 
 
 def escape_plotly(text: str) -> str:
-    """Escape text, so that Plotly reads no HTML, entity, formula or template in it.
-
-    Its lines stay lines.
-    """
+    """Escape text, so that Plotly reads no HTML, entity, formula or template in it."""
     return (
         text.replace("&", "&amp;")
         .replace("<", "&lt;")
         .replace(">", "&gt;")
         .replace("$", "&#36;")
         .replace("%{", "%&#123;")
-        .replace("\n", "<br>")
     )
+
+
+def escape_lines(lines: Iterable[str]) -> str:
+    """Escape texts, as ``escape_plotly`` does, and put each on a line of its own."""
+    return "<br>".join(map(escape_plotly, lines))

@@ -41,7 +41,9 @@ def make_vocabulary(make_folder: MakeFolder, tmp_path_factory: pytest.TempPathFa
         else:
             tokenizer = load_tokenizer(make_folder(name))
         size = len(tokenizer)
-        return PretrainedVocabulary(tokenizer, threading.Lock(), is_target=False, size=size)
+        return PretrainedVocabulary(
+            tokenizer, threading.Lock(), languages={}, is_target=False, size=size
+        )
 
     return functools.cache(make)
 
@@ -147,7 +149,7 @@ def test_an_added_token_is_its_text(tmp_path: Path) -> None:
         tokenizer = KINDS[name](tmp_path)
         tokenizer.add_tokens(["жи"])
         lock, size = threading.Lock(), len(tokenizer)
-        vocabulary = PretrainedVocabulary(tokenizer, lock, is_target=False, size=size)
+        vocabulary = PretrainedVocabulary(tokenizer, lock, languages={}, is_target=False, size=size)
         assert written_words(vocabulary, vocabulary.encode(text)) == text.split()
 
 

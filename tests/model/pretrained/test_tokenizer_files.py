@@ -88,7 +88,9 @@ def test_line_separators_are_tokens_of_a_vocabulary(tmp_path: Path, end: str) ->
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
     found = load_tokenizer(tmp_path)
     assert found.encode("the a b", add_special_tokens=False) == [7, 9, 10]
-    vocabulary = PretrainedVocabulary(found, threading.Lock(), is_target=False, size=len(lines))
+    vocabulary = PretrainedVocabulary(
+        found, threading.Lock(), languages={}, is_target=False, size=len(lines)
+    )
     assert vocabulary.tokens(range(7, 11)) == [f" {word}" for word in words]
     with (tmp_path / "vocab.txt").open("a") as file:
         file.write("the\n")

@@ -124,7 +124,7 @@ def test_every_shade_has_contrast_to_its_text_and_larger_weights_more_to_the_pag
         ("niña", "niña"),
         ("<b>", "&lt;b&gt;"),
         ("a<br>b", "a&lt;br&gt;b"),
-        ("a\nb", "a<br>b"),
+        ("a\nb", "a\nb"),
         ("&lt;", "&amp;lt;"),
         ("a & b", "a &amp; b"),
         ("$x$", "&#36;x&#36;"),

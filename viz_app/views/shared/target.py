@@ -10,7 +10,7 @@ import streamlit as st
 from headwise.viz_app.analysis.labels import from_where_they_part, token_labels
 from headwise.viz_app.figures.tokens import folded_text, token_row
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Beam, Run, beam_of, checkpoint_of, trace_of
+from headwise.viz_app.views.caches import Beam, Run, beam_of, checkpoint_of, run_named, trace_of
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, view
@@ -193,8 +193,11 @@ def word_probabilities(trace: Trace) -> list[tuple[int, int, float]]:
 
 
 def describe_ending(run: Run, trace: Trace) -> str:
-    """Say of a target without text, or that was cut off, how it ended; of others, nothing."""
-    ids = trace.predicted.ids
+    """Say of a target without text, or that was cut off, how it ended; of others, nothing.
+
+    The trace may be of another run than the one that is selected.
+    """
+    ids, run = trace.predicted.ids, run if run.name == trace.run else run_named(trace.run)
     if ids[-1] in checkpoint_of(run, trace.step).model.special_ids.ends:
         return "" if trace.target_text else "The model ended the sentence at once."
     cut_off = f"cut off at {len(ids):,} tokens."
