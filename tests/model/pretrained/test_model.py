@@ -258,8 +258,10 @@ def test_description_says_what_the_model_is(twins: Twins) -> None:
     own = (description.score_divisor, description.score_cap, description.logit_cap)
     cap = 1.5 if kind == "t5gemma" else None
     assert (*own, description.key_heads) == ((7, cap, 6.0, 2) if is_gemma else (None,) * 4)
-    # T5 has no limit; RoBERTa numbers its positions from 2 on.
-    longest = 4_096 if is_t5 else 41 if is_pair and config.decoder.model_type == "roberta" else 43
+    # T5 has no limit; RoBERTa and its kin number their positions from after the padding's id on.
+    stacks = (config.encoder, config.decoder) if is_pair else ()
+    before = [of.pad_token_id + 1 for of in stacks if of.model_type not in ("bert", "gpt2")]
+    longest = 4_096 if is_t5 else 43 - max(before, default=0)
     assert description.max_length == longest
     assert description.merged_attention == (kind == "t5gemma2")
     has_bias = from_bert if is_pair else not is_t5 and not is_gemma and kind != "m2m_100"

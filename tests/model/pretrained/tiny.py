@@ -268,6 +268,9 @@ def build(
             inner.generation_config.bad_words_ids = [[padding]]
         if name == "m2m_100":
             inner.generation_config.forced_bos_token_id = forced
+        if name.endswith(("roberta", "camembert")):
+            # Behind padding that is written, they number positions otherwise with a cache.
+            inner.generation_config.bad_words_ids = [[inner.config.decoder.pad_token_id]]
     return Twins(made[0], PretrainedModel(made[1]))
 
 
