@@ -56,8 +56,8 @@ def test_a_page_comes_back_when_its_replica_is_killed(
     serving, other = only_server(replicas)
     app.type(FIRST)
     app.expect_text("translation", trace_at(step, FIRST).target_text)
-    serving.kill()
-    app.page.locator(CONNECTION.format("CONNECTED")).wait_for(state="detached")
+    with app.page.expect_websocket():  # where it is back at once, no other state may be seen
+        serving.kill()
     app.page.locator(CONNECTION.format("CONNECTED")).wait_for()
     app.expect_address(q=FIRST, step=str(step))
     assert other.sessions() == 1
