@@ -102,7 +102,10 @@ _COUNT_RUNS = """() => {
 _USE = """async milliseconds => {
     const press = () => document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'Shift'}));
     const pressing = setInterval(press, 50);
-    await new Promise(then => setTimeout(then, milliseconds));
+    const wait = () => new Promise(then => setTimeout(then, milliseconds));
+    await wait();  // A look that began before the first key ends.
+    runs = 0;
+    await wait();
     clearInterval(pressing);
     return runs;
 }"""

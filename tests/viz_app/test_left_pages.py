@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Thread
 
 import pytest
@@ -59,7 +60,8 @@ def heard(conversation: Sequence[tuple[str, bytes]]) -> list[bytes]:
                 await send({"type": "websocket.send", "bytes": data})
 
     said = [data for who, data in conversation if who == "<"]
-    asyncio.run(LeftPages(serve)({"type": "websocket"}, receive, send))
+    with ThreadPoolExecutor(1) as apart:  # The thread of a browser's tests has a loop already.
+        apart.submit(asyncio.run, LeftPages(serve)({"type": "websocket"}, receive, send)).result()
     return found
 
 
