@@ -35,6 +35,12 @@ def within(files: set[str], *places: str) -> set[str]:
     }
 
 
+ABILITIES = within(set(FILES), "viz_app/heads/")
+SECTIONS = {file for file in ABILITIES if file.endswith("/section.py")}
+COMPUTE = ABILITIES - SECTIONS
+"""Files of abilities: sections draw, and all others compute."""
+
+
 @pytest.mark.parametrize(
     ("line", "file", "expected"),
     [
@@ -59,7 +65,7 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
 @pytest.mark.parametrize(
     ("module", "places"),
     [
-        ("torch", ["model/", "viz_app/trace/", "viz_app/measuring/"]),
+        ("torch", ["model/", "viz_app/trace/", "viz_app/measuring/", *COMPUTE]),
         ("plotly", ["viz_app/figures/", "viz_app/export.py"]),
         ("transformers", ["model/pretrained/"]),
         ("pandas", ["viz_app/api/"]),
@@ -72,11 +78,11 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
             [
                 *("viz_app/app.py", "viz_app/first_document.py", "viz_app/left_pages.py"),
                 "viz_app/script.py",
-                *("viz_app/views/", "viz_app/components/"),
+                *("viz_app/views/", "viz_app/components/", *SECTIONS),
             ],
         ),
-        ("headwise.viz_app.views", ["viz_app/script.py", "viz_app/views/"]),
-        ("headwise.viz_app.components", ["viz_app/views/", "viz_app/components/"]),
+        ("headwise.viz_app.views", ["viz_app/script.py", "viz_app/views/", *SECTIONS]),
+        ("headwise.viz_app.components", ["viz_app/views/", "viz_app/components/", *SECTIONS]),
     ],
 )
 def test_a_module_is_imported_in_its_places_only(module: str, places: list[str]) -> None:
@@ -152,6 +158,14 @@ def test_places_know_only_some_modules(places: tuple[str, ...], package: str, kn
 def test_pages_run_models_through_the_caches_only(module: str) -> None:
     allowed = {"viz_app/views/caches.py", "viz_app/views/why/caches.py"}
     assert within(importers(module), "viz_app/views/") <= allowed
+
+
+def test_abilities_do_not_know_each_other() -> None:
+    folders = {file.rsplit("/", 1)[0] for file in SECTIONS}
+    assert folders
+    for folder in folders:
+        found = importers(f"headwise.{folder.replace('/', '.')}") & ABILITIES
+        assert found - within(found, f"{folder}/") == set()
 
 
 def test_no_page_imports_another_page() -> None:

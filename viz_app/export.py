@@ -6,7 +6,7 @@ import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -17,12 +17,13 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, open_checkpoint
 from headwise.model.training.data import DataError, Pair
 from headwise.model.turned import Turned, parse_pinned, parse_turned
-from headwise.viz_app.analysis.composition import path_arrays, path_maps, path_sentences
 from headwise.viz_app.analysis.dictionary import dictionary_arrays
 from headwise.viz_app.analysis.labels import make_visible
-from headwise.viz_app.array_files import TABLES, Arrays, check_out, written_as
+from headwise.viz_app.core.computed import Computed
+from headwise.viz_app.core.record import TABLES, check_out, written_as
+from headwise.viz_app.heads.composition.paths import path
+from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.composition import composition
 from headwise.viz_app.measuring.dictionaries import (
     chosen_values,
     head_dictionary,
@@ -35,10 +36,11 @@ from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.dictionary import TokenValues
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import writer_for
-from headwise.viz_app.trace.circuits import run_path
 from headwise.viz_app.trace.saved import read_trace
 from headwise.viz_app.trace.sentence import run_trace
 
+COMPUTED: dict[str, Computed[..., Any]] = {"composition": composition, "path": path}
+"""What can be written of heads, by its name."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -95,7 +97,8 @@ def main(arguments: ExportArguments) -> None:
         CheckpointError, ValueError, OSError: if the run, an option or a file is unusable.
     """
     heads = [parse_head(name) for name in arguments.heads]
-    expected = {"path": 2, "dictionary": 1}.get(arguments.content, 0)
+    computed = COMPUTED.get(arguments.content)
+    expected = computed.heads if computed else int(arguments.content == "dictionary")
     if len(heads) != expected:
         raise ValueError(
             f"--heads: expected {expected} for --content {arguments.content}, got {len(heads)}"
@@ -149,22 +152,16 @@ def _write_of_heads(arguments: ExportArguments, heads: list[Head]) -> None:
     if content == "path" and arguments.text is None:
         raise ValueError("--text: expected a sentence in which the path is followed")
     run, checkpoint = _open(arguments)
-    arrays: Arrays
-    if content == "composition":
-        edges = composition(checkpoint.model)
-        arrays = edges.arrays()
-        said = f"{edges.stand_out.sum():,} of {len(edges.score):,} edges stand out"
-    elif content == "path":
-        trace = _trace_by(arguments, run, checkpoint)
-        path = run_path(checkpoint.model, trace, *heads)
-        arrays = path_arrays(path) | (path_maps(path) if arguments.out.suffix != ".tsv" else {})
-        said = " ".join(path_sentences(path))
-    else:
+    if content == "dictionary":
         values = _values(arguments, run, checkpoint, heads[0].kind)
         found = head_dictionary(checkpoint.model, heads[0], values)
         arrays = dictionary_arrays(found, run.tokenizers, heads[0].kind)
-        said = f"{len(found.ids):,} tokens"
-    write_bytes(arguments.out, written_as(arguments.out.suffix, arrays))
+        written, said = written_as(arguments.out.suffix, arrays), f"{len(found.ids):,} tokens"
+    else:
+        given = [_trace_by(arguments, run, checkpoint)] if COMPUTED[content].of == "trace" else []
+        record = COMPUTED[content](checkpoint.model, *given, *heads)
+        written, said = record.file(arguments.out.suffix), record.said
+    write_bytes(arguments.out, written)
     _LOG.info("export: run %s, step %d, %s", run.name, checkpoint.step, content)
     print(f"{arguments.out}: {said}")
 

@@ -17,7 +17,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.api.pairs import read_pairs
-from headwise.viz_app.array_files import check_out
+from headwise.viz_app.core.record import check_out
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.find import MOST_FOUND, find_rows
 from headwise.viz_app.measuring.plain import encode_all

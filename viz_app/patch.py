@@ -17,7 +17,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.api.patches import patch_texts
-from headwise.viz_app.array_files import check_out, written_as
+from headwise.viz_app.core.record import check_out, written_as
 from headwise.viz_app.trace.patching import MOST_SECONDS
 
 _LOG = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
-from headwise.viz_app.array_files import check_out, written_as
+from headwise.viz_app.core.record import check_out, written_as
 from headwise.viz_app.trace.account import (
     MEAN,
     run_account,

@@ -14,7 +14,7 @@ from headwise.model.checkpoint import load_weights
 from headwise.model.interface import Kind
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.pairs import accuracy
-from headwise.viz_app.measuring.composition import composition
+from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.measuring.dictionaries import (
     chosen_values,
     copying,
@@ -151,11 +151,11 @@ def edges_of_what_changed(name: str, other: str) -> Found:
         ]
         figures |= {f"{which}least": f"{min(cosines):.2f}", f"{which}most": f"{max(cosines):.2f}"}
         if each == name:
-            whole = composition(model).stand_out
+            whole = composition(model).stands_out
             with torch.no_grad():
                 for path in matrices:
                     last[path] -= first[path]
-            changed = composition(model).stand_out
+            changed = composition(model).stands_out
     return Found(
         figures | {"count": int(whole.sum()), "of": len(whole)},
         bool(changed.mean() > 0.5),

@@ -11,11 +11,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from benchmarks.traffic import read
 from headwise.model.checkpoint import TrainedRun, load_weights
-from headwise.viz_app.analysis.composition import path_name
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.theme import LIGHT, weight_colour
-from headwise.viz_app.measuring.composition import composition
+from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.records.trace import Floats, Trace
 from tests.browser.driver import NAMES, App, Motion, Traced, asked, rgb, step_label
 
@@ -244,8 +243,8 @@ def test_edges_of_a_step_are_drawn_and_walked_through_by_keys(
     expect(lines).to_have_count(len(last))
     player.get_by_role("slider").press("ArrowLeft")
     shown(app.page, before)
-    chosen = path_name(last[0])  # drawn at every step
-    names = [path_name(edge) for edge in edges]
+    chosen = last[0].name  # drawn at every step
+    names = [edge.name for edge in edges]
     expect(lines).to_have_count(len(edges) + (chosen not in names))
     for edge in edges[:2]:
         stage.press("ArrowDown")

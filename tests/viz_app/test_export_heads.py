@@ -10,14 +10,14 @@ import pytest
 import tyro
 
 from headwise.model.checkpoint import CheckpointError, TrainedRun, load_weights
-from headwise.model.interface import Head, head_name
+from headwise.model.interface import Head, parse_head
 from headwise.model.training.data import Pair
-from headwise.viz_app.export import ExportArguments, main
-from headwise.viz_app.measuring.composition import composition
+from headwise.model.turned import Turned
+from headwise.viz_app.export import COMPUTED, ExportArguments, main
+from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.measuring.dictionaries import head_dictionary, mean_values, values_in
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.measuring.plain import encode_all
-from headwise.viz_app.trace.circuits import run_path
 from headwise.viz_app.trace.sentence import run_trace
 from tests.viz_app.measures import SENTENCES, made_up_measures
 
@@ -39,48 +39,66 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def test_composition_has_all_edges_the_strongest_first(
-    run_root: Path, run: TrainedRun, tmp_path: Path
+OF_TRACE = ("--text", TEXT, "--turn", "cross.1.1:0.5")
+
+
+@pytest.mark.parametrize(
+    ("content", "rest", "columns"),
+    [
+        ("composition", (), ["earlier", "later", "role", "score", "error", "chance", "stands_out"]),
+        # Keys and values of cross-attention are the encoder's.
+        ("path", (*OF_TRACE, "--heads", "cross.1.2", "cross.2.3"), ["without", "distance_query"]),
+        (
+            "path",
+            (*OF_TRACE, "--heads", "encoder_self.1.1", "encoder_self.2.1"),
+            ["without", "distance_query", "distance_key", "change_value"],
+        ),
+    ],
+)
+def test_files_have_what_is_computed_in_every_form(
+    run_root: Path,
+    run: TrainedRun,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    rest: tuple[str, ...],
+    columns: list[str],
 ) -> None:
     for ending in (".tsv", ".npz", ".json"):
-        export(run_root, tmp_path / f"edges{ending}", "composition")
-    rows, found = table(tmp_path / "edges.tsv"), arrays(tmp_path / "edges.npz")
-    written = json.loads((tmp_path / "edges.json").read_text())
-    assert list(rows) == list(found) == list(written)
+        export(run_root, tmp_path / f"out{ending}", content, *rest)
     model = load_weights(run, 60).model
-    computed = composition(model)
-    edges = {
-        (head_name(edge.earlier), head_name(edge.later), str(edge.role)): edge
-        for edge in map(computed.edge, range(len(computed.score)))
-    }
-    for place, name in enumerate(zip(rows["earlier"], rows["later"], rows["role"], strict=True)):
-        edge = edges.pop(name)
-        for title in ("score", "error", "chance"):
-            value = getattr(edge, title)
-            assert float(np.float32(rows[title][place])) == value == found[title][place]
-            assert written[title][place] == value
-        assert rows["stands_out"][place] == str(edge.score > 3 * edge.error)
-    assert not edges
+    asked: list[object] = [parse_head(name) for name in rest[5:]]
+    if content == "path":
+        turned = Turned.of({Head("cross", 0, 0): 0.5})
+        asked.insert(0, run_trace(model, run.tokenizers, TEXT, turned=turned))
+    computed = COMPUTED[content](model, *asked)
+    rows, found = table(tmp_path / "out.tsv"), arrays(tmp_path / "out.npz")
+    written = json.loads((tmp_path / "out.json").read_text())
+    expected = computed.arrays()
+    assert list(found) == list(written) == list(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert written[name] == array.tolist()
+    assert list(rows) == columns
+    for name, cells in rows.items():
+        assert cells == expected[name].astype(str).tolist()
+    assert capsys.readouterr().out.splitlines()[0].endswith(f"out.tsv: {computed.said}")
+
+
+def test_exported_edges_are_all_and_the_strongest_first(run: TrainedRun) -> None:
+    computed = composition(load_weights(run, 60).model)
+    found = computed.arrays()
     assert (np.diff(found["score"]) <= 0).all()
-
-
-def test_a_path_has_its_maps_and_as_a_table_only_its_sizes(
-    run_root: Path, run: TrainedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("path.tsv", "path.npz"):
-        rest = ("--text", TEXT, "--heads", "cross.1.2", "cross.2.3")
-        export(run_root, tmp_path / name, "path", *rest)
-    rows, found = table(tmp_path / "path.tsv"), arrays(tmp_path / "path.npz")
-    model = load_weights(run, 60).model
-    trace = run_trace(model, run.tokenizers, TEXT)
-    expected = run_path(model, trace, Head("cross", 0, 1), Head("cross", 1, 2))
-    np.testing.assert_array_equal(found["weights"], expected.weights)
-    np.testing.assert_array_equal(found["map_query"], expected.maps["query"])
-    assert (found["earlier"], found["later"]) == ("cross.1.2", "cross.2.3")
-    assert list(rows) == ["without", "distance_query"]  # its keys and values are the encoder's
-    assert rows["without"] == ["cross.1.1", "cross.1.2", "cross.1.3"]
-    said = capsys.readouterr().out.splitlines()[0]
-    assert f"move by {float(rows['distance_query'][1]):.3f} on average" in said
+    names = [*map("-".join, zip(found["earlier"], found["later"], found["role"], strict=True))]
+    assert len({*names}) == len(computed.score)
+    for place, name in enumerate(names):
+        edge = computed.named(name)
+        assert edge is not None
+        assert edge.name == name
+        assert edge[3:] == tuple(float(found[each][place]) for each in ("score", "error", "chance"))
+        assert found["stands_out"][place] == (edge.score > 3 * edge.error)
+    for other in ("", "key", "encoder_self.1.2-encoder_self.2.3-mood", "a-b-key"):
+        assert computed.named(other) is None
 
 
 @pytest.mark.parametrize("by_sentence", [True, False])

@@ -26,20 +26,20 @@ from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
 from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
+from headwise.viz_app.heads.composition.paths import PathEffects, path
+from headwise.viz_app.heads.composition.scores import Composition, composition
 from headwise.viz_app.measuring.alike import AlikeHeads, heads_alike
 from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.composition import composition
 from headwise.viz_app.measuring.dictionaries import head_dictionary, mean_values, values_in
 from headwise.viz_app.measuring.find import find_rows
 from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.account import Account
-from headwise.viz_app.records.composition import Composition, PathEffects
 from headwise.viz_app.records.dictionary import HeadDictionary
 from headwise.viz_app.records.find import FoundRows, RowQuery
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.trace.account import run_account, word_to_compare
-from headwise.viz_app.trace.circuits import run_path, run_score_parts
+from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.patching import MOST_SECONDS
 from headwise.viz_app.trace.sentence import run_trace
 
@@ -314,7 +314,7 @@ class OpenedCheckpoint(Checkpoint):
             ValueError: as ``trace``, and if the later head reads nothing of the earlier one.
         """
         trace = self.trace(text, target)
-        return run_path(self.model, trace, to_head(earlier), to_head(later))
+        return path(self.model, trace, to_head(earlier), to_head(later))
 
     def patch(
         self,

@@ -1,4 +1,4 @@
-"""Heads that feed heads, drawn between the rows of both stacks, and played through a training.
+"""Draw edges between the rows of heads of both stacks, and play them through a training.
 
 The script is that of the player, which draws edges instead of maps.
 """
@@ -6,20 +6,19 @@ The script is that of the player, which draws edges instead of maps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from headwise.model.interface import Head, Kind
 from headwise.viz_app.components.assets import component, told
 from headwise.viz_app.figures.theme import Theme, page_colours
-from headwise.viz_app.records.composition import ROLES, Edge, Role
+
+Edge = tuple[Head, Head, str, float, float, float]
+"""An earlier and a later head, the role in which it reads, score, error and chance."""
 
 
-@dataclass(frozen=True)
-class GraphFrame:
-    """A frame has the edges of one step, the strongest first."""
+class Frame(NamedTuple):
+    """The edges of one step, the strongest first, and the chosen one."""
 
-    step: int
     edges: Sequence[Edge]
     said: str
     """What stands above them."""
@@ -31,28 +30,28 @@ _mount = component("player")
 def head_graph(
     shapes: Mapping[Kind, tuple[int, int]],
     labels: Mapping[Head, str],
-    frames: Sequence[GraphFrame],
+    roles: Sequence[str],
+    frames: Mapping[int, Frame],
     *,
-    chosen: tuple[Head, Head, Role],
+    chosen: Edge,
     start: int,
-    content_id: str,
+    run: str,
     theme: Theme,
-    name: str,
     key: str,
     on_open: Callable[[int], None],
-    on_edge: Callable[[Head, Head, Role], None],
+    on_edge: Callable[[Head, Head, str], None],
 ) -> None:
     """Draw the edges of one step, or of several, with what plays them.
 
     Args:
         shapes: layers and heads of each kind.
         labels: what people read for each head.
+        roles: what a later head makes of what it reads, in the order of their colours.
         frames: what is drawn, by step.
-        chosen: the edge that is drawn above the others, by its heads and role.
+        chosen: the edge that is drawn above the others.
         start: the step that is shown at first.
-        content_id: identifies what is played, as for ``player``.
+        run: whose edges they are, for the name of a saved frame.
         theme: colours.
-        name: name of the file that a frame is saved as, before its step.
         key: of the component.
         on_open: called with a step that is to be opened.
         on_edge: called with the heads and the role of an edge that was clicked.
@@ -60,60 +59,53 @@ def head_graph(
     heads = [*labels]
 
     def opened() -> None:
-        step = told(key, "step")
-        if step is not None:
+        if (step := told(key, "step")) is not None:
             on_open(int(step))
 
     def clicked() -> None:
-        edge = told(key, "edge")
-        if edge is not None:
+        if (edge := told(key, "edge")) is not None:
             earlier, later, role = map(int, edge)
-            on_edge(heads[earlier], heads[later], ROLES[role])
+            on_edge(heads[earlier], heads[later], roles[role])
 
-    data = graph_data(shapes, labels, frames, chosen=chosen, theme=theme) | {
-        "start": start,
-        "content_id": content_id,
-        "name": name,
-    }
+    data = graph_data(shapes, labels, roles, frames, chosen=chosen, theme=theme)
+    data |= {"start": start, "content_id": run, "name": f"headwise-{run}-edges"}
     _mount(key=key, data=data, on_step_change=opened, on_edge_change=clicked)
 
 
 def graph_data(
     shapes: Mapping[Kind, tuple[int, int]],
     labels: Mapping[Head, str],
-    frames: Sequence[GraphFrame],
+    roles: Sequence[str],
+    frames: Mapping[int, Frame],
     *,
-    chosen: tuple[Head, Head, Role],
+    chosen: Edge,
     theme: Theme,
 ) -> dict[str, Any]:
     """Return what the browser is sent; edges name heads and roles by their places."""
     places = {head: place for place, head in enumerate(labels)}
 
-    def named(earlier: Head, later: Head, role: Role) -> list[int]:
-        return [places[earlier], places[later], ROLES.index(role)]
+    def ends(edge: Edge) -> list[int]:
+        earlier, later, role, *_ = edge
+        return [places[earlier], places[later], roles.index(role)]
 
     return {
         "shapes": {kind: list(shape) for kind, shape in shapes.items()},
         "heads": [list(head) for head in labels],
         "labels": [*labels.values()],
-        "roles": list(ROLES),
-        "series": list(theme.series[: len(ROLES)]),
-        "chosen": named(*chosen),
+        "roles": list(roles),
+        "series": list(theme.series[: len(roles)]),
+        "chosen": ends(chosen),
         "frames": [
             {
-                "step": frame.step,
+                "step": step,
                 "tokens": [],
                 "shades": [],
                 "score": frame.said,
                 "edges": [
-                    [
-                        *named(edge.earlier, edge.later, edge.role),
-                        *(round(value, 4) for value in (edge.score, edge.error, edge.chance)),
-                    ]
-                    for edge in frame.edges
+                    [*ends(edge), *(round(value, 4) for value in edge[3:])] for edge in frame.edges
                 ],
             }
-            for frame in frames
+            for step, frame in frames.items()
         ],
         "language": "en",
         "colours": page_colours(theme) | {"masked": theme.masked},

@@ -16,9 +16,7 @@ from torch import Tensor
 
 from headwise.model.interface import Head, Rotation, Seq2SeqModel, Stack, head_name
 from headwise.model.readings import ForcedPass, Readings, Sublayer
-from headwise.model.stream import capped, normed_for_each_head, turned_by_position
-from headwise.viz_app.records.account import Doubles
-from headwise.viz_app.records.composition import PathEffects, Role
+from headwise.model.stream import normed_for_each_head, turned_by_position
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import doubles
@@ -54,14 +52,14 @@ def run_score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> 
     source, consumed = (
         ids_tensor(model, ids) for ids in (trace.source.ids, trace.consumed.ids[:steps])
     )
-    points = _scores_point(model, attention), f"{attention.path}.bias"
+    points = scores_point(model, attention), f"{attention.path}.bias"
     forced = ForcedPass.run(model, source, consumed, turned=trace.turned, also=points)
     scores = forced.seen[points[0]][number, row]
     relative = forced.seen.get(points[1])
     d_k = forced.seen[f"{attention.path}.value"].shape[-1]
     columns = slice(number * d_k, (number + 1) * d_k)
-    queries = _vectors(forced, attention, "query_projection", columns, torch.tensor([row]))
-    keys = _vectors(forced, attention, "key_projection", columns, torch.arange(len(scores)))
+    queries = vectors_apart(forced, attention, "query_projection", columns, torch.tensor([row]))
+    keys = vectors_apart(forced, attention, "key_projection", columns, torch.arange(len(scores)))
     return ScoreParts(
         head=head,
         row=row,
@@ -73,87 +71,13 @@ def run_score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> 
     )
 
 
-@torch.inference_mode()
-def run_path(model: Seq2SeqModel, trace: Trace, earlier: Head, later: Head) -> PathEffects:
-    """Take what an earlier head wrote out of only the queries, keys or values of a later head.
-
-    Everything else of the pass is as it was, also what other heads made of it, and the divisors of
-    norms are held: what changes is what the later head has directly from the earlier one. (Path
-    patching: Wang et al. 2022, "Interpretability in the Wild", section 3.1; Goldowsky-Dill et al.
-    2023.) The same is done for the other heads beside the earlier one.
-
-    Args:
-        model: the model of the trace.
-        trace: the sentence; its target is forced.
-        earlier, later: the two heads.
-
-    Raises:
-        ValueError: if there is no such head, or the later one reads nothing of what the earlier one
-            wrote.
-    """
-    model.description.require_heads((earlier, later))
-    kind, layer, number = later
-    stack: Stack = "encoder" if kind == "encoder_self" else "decoder"
-    attention = Sublayer(stack, layer, kind)
-    source, consumed = (ids_tensor(model, ids) for ids in (trace.source.ids, trace.consumed.ids))
-    ends = (
-        _scores_point(model, attention),
-        *(f"{attention.path}.{name}" for name in ("query", "key")),
-    )
-    forced = ForcedPass.run(model, source, consumed, turned=trace.turned, also=ends)
-    scores, query, key = (forced.seen[end][number] for end in ends)
-    value, weights = (forced.seen[f"{attention.path}.{of}"][number] for of in ("value", "weights"))
-    d_k = value.shape[-1]
-    scale = model.description.of(kind).score_scale(d_k)
-    is_half = model.description.merged_attention and stack == "decoder"
-    columns = slice(number * d_k, (number + 1) * d_k)
-    beside = [
-        head_name(Head(earlier.kind, earlier.layer, head))
-        for head in range(model.description.heads(earlier.kind))
-    ]
-
-    def taken(role: str, length: int) -> list[Tensor]:  # (n, K) of each head beside
-        parts = _vectors(forced, attention, f"{role}_projection", columns, torch.arange(length))
-        return [parts[name].T for name in beside if name in parts]
-
-    def maps(changes: list[Tensor]) -> Doubles:
-        # Each weight is multiplied by what the change makes of exp(score), and divided by what
-        # that makes of the sum, in which the other half of a merged attention stays.
-        cap = model.description.of(kind).score_cap
-        grown = torch.stack([capped(scores - scale * change, cap) for change in changes])
-        grown = grown - capped(scores, cap)
-        grown = (grown + weights.log()).masked_fill(weights == 0, -torch.inf)
-        of_others = 1 - weights.sum(dim=-1, keepdim=True) if is_half else torch.zeros(())
-        beside = of_others.clamp(min=0).log().expand_as(grown[..., :1])
-        return doubles(torch.cat([grown, beside], dim=-1).softmax(dim=-1)[..., :-1])
-
-    queries, keys, values = (
-        taken(role, len(of)) for role, of in (("query", query), ("key", key), ("value", value))
-    )
-    found: dict[Role, Doubles] = {}
-    if queries:
-        found["query"] = maps([part @ key.T for part in queries])
-    if keys:
-        found["key"] = maps([query @ part.T for part in keys])
-    projection = forced.projections[attention.path][number]
-    whole = (weights @ value @ projection).norm(dim=-1)
-    share = [(weights @ part @ projection).norm(dim=-1) / whole for part in values]
-    if not found and not share:
-        raise ValueError(
-            f"expected a head that reads what {head_name(earlier)} wrote, got {head_name(later)}"
-        )
-    return PathEffects(
-        earlier, later, doubles(weights), found, doubles(torch.stack(share)) if share else None
-    )
-
-
-def _scores_point(model: Seq2SeqModel, attention: Sublayer) -> str:
+def scores_point(model: Seq2SeqModel, attention: Sublayer) -> str:
     """Return the hook point of the scores that are products of queries and keys: before a cap."""
     cap = model.description.of(attention.stack).score_cap
     return f"{attention.path}.{'scores' if cap is None else 'uncapped'}"
 
 
-def _vectors(
+def vectors_apart(
     forced: ForcedPass, attention: Sublayer, name: str, columns: slice, positions: Tensor
 ) -> dict[str, Tensor]:
     """Take a head's queries, keys or values at some positions apart: part → (K, n).

@@ -1,4 +1,4 @@
-"""What heads write, in words; how far maps move, by hand."""
+"""What heads write, in words."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from headwise.model.interface import Head
-from headwise.viz_app.analysis.composition import map_distances, path_sentences
 from headwise.viz_app.analysis.dictionary import best_other, copying_sentence, precision_sentence
-from headwise.viz_app.records.composition import PathEffects
 from headwise.viz_app.records.dictionary import WritingScores
 
 HEAD = Head("decoder_self", 0, 1)
@@ -43,17 +41,3 @@ def test_precision_has_its_interval_and_chance() -> None:
     assert "for 50 of 100 source tokens, 0.50 (95% interval 0.40 to 0.60)" in found
     assert found.endswith("it would be 0.02.")
     assert best_other(scores(0.5, 0.02, 0.05), HEAD) == Head("decoder_self", 0, 0)
-
-
-def test_maps_move_by_the_distance_of_their_rows() -> None:
-    """The first row may look at one key only; of two others one stays, one has none in common."""
-    weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.5, 0.5, 0]])
-    others = np.array([weights, [[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1.0]]])
-    assert map_distances(weights, others).tolist() == pytest.approx([0, 0.5])
-    assert np.isnan(map_distances(np.eye(2), np.eye(2)[None])).all()
-    found = PathEffects(
-        Head("cross", 0, 1), Head("decoder_self", 1, 0), weights, {"key": others}, None
-    )
-    [said] = path_sentences(found)
-    assert said.startswith("Out of only its keys, the rows of its map move by 0.500 on average")
-    assert said.endswith("; without another head of the same layer by 0.000.")

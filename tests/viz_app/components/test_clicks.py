@@ -26,7 +26,6 @@ from headwise.viz_app.components.lines import Bundle, TokenColumn
 from headwise.viz_app.components.player import Frame, MapAnimation
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart
 from headwise.viz_app.figures.theme import DARK, LIGHT
-from headwise.viz_app.records.composition import Edge
 from tests.floats import near
 
 
@@ -193,17 +192,17 @@ def test_edges_are_sent_by_places_and_a_click_gives_their_heads(browser: Browser
     """Also one that does not stand out, and whichever step is opened."""
     heads = {Head("encoder_self", 0, 0): "Encoder 1.1", Head("cross", 0, 1): "Cross 1.2"}
     ends = (*heads,)
-    edge = Edge(*ends, "value", score=-0.01234, chance=0.3, error=0.02)
+    edge = (*ends, "value", -0.01234, 0.02, 0.3)
     seen: list[Any] = []
     head_graph.head_graph(
         {"encoder_self": (1, 1), "decoder_self": (1, 2), "cross": (1, 2)},
         heads,
-        [head_graph.GraphFrame(0, [], "none"), head_graph.GraphFrame(20, [edge], "one")],
-        chosen=(*ends, "key"),
+        ["query", "key", "value"],
+        {0: head_graph.Frame([], "none"), 20: head_graph.Frame([edge], "one")},
+        chosen=(*ends, "key", *edge[3:]),
         start=20,
-        content_id="this",
+        run="this",
         theme=DARK,
-        name="headwise-edges",
         key="widget",
         on_open=seen.append,
         on_edge=lambda *edge: seen.append(edge),

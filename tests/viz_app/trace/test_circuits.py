@@ -11,16 +11,15 @@ import torch
 from torch import Tensor
 
 from headwise.model.config import BOS, EOS
-from headwise.model.hooks import capture, edit
+from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Head, Kind, Seq2SeqModel, attention_path
 from headwise.model.presets import PRESETS
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
-from headwise.viz_app.analysis.composition import map_distances
 from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Tokens
-from headwise.viz_app.trace.circuits import run_path, run_score_parts
+from headwise.viz_app.trace.circuits import run_score_parts
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 from tests.planted import EQUAL, PREVIOUS, planted_model
@@ -53,12 +52,15 @@ def model(request: pytest.FixtureRequest) -> Any:
     return ours.double()
 
 
+def trace_like(turned: Turned = AS_IT_IS) -> Any:
+    source, consumed = (Tokens(ids, ("",) * len(ids), ()) for ids in (SOURCE, CONSUMED))
+    return SimpleNamespace(source=source, consumed=consumed, turned=turned)
+
+
 def parts_of(
     model: Seq2SeqModel, kind: Kind, layer: int, head: int = 1, turned: Turned = AS_IT_IS
 ) -> ScoreParts:
-    source, consumed = (Tokens(ids, ("",) * len(ids), ()) for ids in (SOURCE, CONSUMED))
-    trace: Any = SimpleNamespace(source=source, consumed=consumed, turned=turned)
-    return run_score_parts(model, trace, Head(kind, layer, head), ROWS[kind])
+    return run_score_parts(model, trace_like(turned), Head(kind, layer, head), ROWS[kind])
 
 
 def scores_of(model: Any, kind: Kind, layer: int, head: int) -> Doubles:
@@ -270,70 +272,3 @@ def test_a_planted_head_looks_there_by_its_one_part(
         assert np.abs(tables[place] - found.scores).max() < 1e-10
         tables[place] = 0
         assert np.abs(tables).max() < 1e-10
-
-
-# Paths from an earlier head to a later one
-
-
-def trace_like(source: tuple[int, ...] = SOURCE, consumed: tuple[int, ...] = CONSUMED) -> Any:
-    sides = (Tokens(ids, ("",) * len(ids), ()) for ids in (source, consumed))
-    return SimpleNamespace(**dict(zip(("source", "consumed"), sides, strict=True)), turned=AS_IT_IS)
-
-
-PATHS = [
-    (Head("encoder_self", 0, 1), Head("encoder_self", 1, 0), {"query", "key"}, True),
-    (Head("encoder_self", 1, 0), Head("cross", 0, 1), {"key"}, True),
-    (Head("cross", 0, 1), Head("decoder_self", 1, 1), {"query", "key"}, True),
-    (Head("decoder_self", 1, 0), Head("cross", 1, 1), {"query"}, False),
-]
-
-
-@pytest.mark.parametrize(("earlier", "later", "roles", "by_value"), PATHS)
-def test_a_path_is_that_of_a_pass_with_its_vectors_edited(
-    model: Any, earlier: Head, later: Head, roles: set[str], by_value: bool
-) -> None:
-    """The queries or keys of the later head are edited at its hook points, less their part."""
-    if model.description.merged_attention and earlier.kind == "decoder_self":
-        with pytest.raises(ValueError, match="expected a head that reads"):
-            run_path(model, trace_like(), earlier, later)
-        return  # the two are halves of one attention
-    found = run_path(model, trace_like(), earlier, later)
-    assert {*found.maps} == roles
-    assert (found.values is not None) == by_value
-    path = attention_path(later.kind, later.layer)
-    for role in roles:
-        parts = []
-        for row in range(len(found.weights)) if role == "query" else [len(found.weights) - 1]:
-            one = run_score_parts(model, trace_like(), later, row)
-            name = f"{earlier.kind}.{earlier.layer + 1}.{earlier.head + 1}"
-            parts.append(getattr(one, f"{role}_parts")[name])
-        part = torch.tensor(np.stack(parts) if role == "query" else parts[0])
-
-        def without(vectors: Tensor, part: Tensor = part) -> Tensor:
-            made = vectors.clone()
-            made[0, later.head] -= part
-            return made
-
-        point = f"{path}.weights"
-        edits = {f"{path}.{role}": without}
-        with torch.inference_mode(), edit(model, edits), capture(model, [point]) as seen:
-            model.decode(torch.tensor([CONSUMED]), *model.encode(torch.tensor([SOURCE])))
-        expected = array(seen[point][0][0, later.head])
-        assert np.abs(found.maps[role][earlier.head] - expected).max() < 1e-9  # type: ignore[index]
-
-
-def test_a_planted_path_carries_what_its_reader_looks_at() -> None:
-    """A head whose keys read what one head writes loses more by it than by the others."""
-    model: Any = tiny_preset("default").double()
-    with torch.no_grad():
-        attention = model.encoder.layers[1].self_attention
-        rows = model.encoder.layers[0].self_attention.output_projection.weight[:, :5]
-        attention.key_projection.weight[:5] = 5 * rows.T
-    found = run_path(model, trace_like(), Head("encoder_self", 0, 0), Head("encoder_self", 1, 0))
-    moved = map_distances(found.weights, found.maps["key"])
-    assert moved[0] > 1.3 * moved[1:].max()
-
-
-def test_a_head_that_reads_nothing_of_another_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"reads what cross\.2\.1 wrote, got decoder_self\.1\.1"):
-        run_path(tiny_preset("copy"), trace_like(), Head("cross", 1, 0), Head("decoder_self", 0, 0))

@@ -351,13 +351,14 @@ def edit_json(path: Path, *place: str, **values: Any) -> None:
 
 
 def patch_views(patch: pytest.MonkeyPatch, page: str, **values: Any) -> None:
-    """Replace names wherever modules of a page's folder, or of ``shared``, have them."""
+    """Replace names wherever modules of a page's folders, or of ``shared``, have them."""
     folder = f"headwise.viz_app.views.{page}"
     import_module(f"{folder}.page" if page != "shared" else f"{folder}.frame")
+    folders = f"{folder}.", f"headwise.viz_app.{page}."
     for name, value in values.items():
-        modules = [module for key, module in sys.modules.items() if key.startswith(f"{folder}.")]
+        modules = [module for key, module in sys.modules.items() if key.startswith(folders)]
         found = [module for module in modules if hasattr(module, name)]
-        assert found, f"nothing in {folder} has {name}"
+        assert found, f"nothing in {folders} has {name}"
         for module in found:
             patch.setattr(module, name, value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import streamlit as st
 
 from headwise.model.checkpoint import Checkpoint, TrainedRun
 from headwise.model.interface import Seq2SeqModel
+from headwise.viz_app.core.computed import Computed
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.views.shared import cache, slices
-from tests.viz_app.views.driver import CATS, STEPS, Start
+from tests.viz_app.views.driver import CATS, STEPS, Start, patch_views
 from tests.viz_app.views.test_heads import made_up
 
 CATS_AT = {"q": CATS, "at": "2", "step": "20"}
@@ -89,10 +91,11 @@ def test_each_checkpoint_is_computed_and_loaded_once_in_slices_of_one(
 ) -> None:
     """However short a slice is, and however few models are kept."""
     app = start_page(page, measured_root, **CATS_AT, **address)
-    [(module, compute), *_] = [
-        (each, getattr(each, name))
+    folders = f"headwise.viz_app.views.{place}.", f"headwise.viz_app.{place}."
+    [compute, *_] = [
+        getattr(each, name)
         for path, each in sys.modules.items()
-        if path.startswith(f"headwise.viz_app.views.{place}.") and hasattr(each, name)
+        if path.startswith(folders) and hasattr(each, name)
     ]
     computed: list[int] = []
 
@@ -100,7 +103,9 @@ def test_each_checkpoint_is_computed_and_loaded_once_in_slices_of_one(
         computed.append(model.origin.step)
         return compute(model, *given, **named)
 
-    monkeypatch.setattr(module, name, note)
+    declared = isinstance(compute, Computed)
+    instead = replace(compute, function=note) if declared else note
+    patch_views(monkeypatch, place, **{name: instead})
     monkeypatch.setattr(slices, "SECONDS", 0.0)
     app.choose(**chosen)
     loaded.clear()  # what was asked of others than the checkpoints in turn

@@ -29,6 +29,7 @@ from headwise.viz_app.analysis.head_ranking import (
 )
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
+from headwise.viz_app.heads.composition.section import show_composition
 from headwise.viz_app.records.measures import FAILURES, LARGEST_IS_WORST, Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.heads.alike import show_alike
@@ -38,7 +39,6 @@ from headwise.viz_app.views.heads.compared import (
     errors_of_differences,
 )
 from headwise.viz_app.views.heads.examples import show_examples
-from headwise.viz_app.views.heads.feeds import show_feeds
 from headwise.viz_app.views.heads.find import show_find
 from headwise.viz_app.views.heads.plane import show_plane
 from headwise.viz_app.views.heads.together import show_together
@@ -95,7 +95,8 @@ def page(selection: Selection) -> None:
         show_find(selection, measures)
         show_plane(selection, measures)
         show_writes(selection, measures)
-        show_feeds(selection)
+    show_composition(selection)  # of weights alone
+    if measures is not None:
         show_together(selection, measures)
         show_failures(selection, measures)
     show_download_menu(selection)

@@ -13,8 +13,8 @@ import streamlit as st
 from headwise import __version__
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions
-from headwise.viz_app.array_files import TABLES, Arrays, written_as
 from headwise.viz_app.components.printing import offer_tables, print_figures
+from headwise.viz_app.core.record import TABLES, Arrays, Record, written_as
 from headwise.viz_app.figures.theme import theme_named
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import NONE, provenance, to_html, turned_facts
@@ -168,20 +168,24 @@ def offer_arrays(
 
     ``what`` is their name for people, ``of`` that in the names of the files.
     """
+    _offer(what, lambda ending: written_as(ending, arrays(ending)), run=run, step=step, of=of)
+
+
+def _offer(what: str, write: Callable[[str], bytes], *, run: str, step: int, of: str) -> None:
     with st.container(horizontal=True, gap="small"):
         for ending in TABLES:
-            write = partial(_written, arrays, ending)
             st.download_button(
                 f"{what} as {ending}",
-                partial(_export, run, step, ending, write),
+                partial(_export, run, step, ending, partial(write, ending)),
                 file_name=f"headwise-{run}-{step}-{of}{ending}",
                 key=f"{of.partition('-')[0]}{ending}",
                 on_click="ignore",
             )
 
 
-def _written(arrays: Callable[[str], Arrays], ending: str) -> bytes:
-    return written_as(ending, arrays(ending))
+def offer_record(what: str, record: Record, *, run: str, step: int, of: str) -> None:
+    """Offer the files of a record; the names are as for ``offer_arrays``."""
+    _offer(what, record.file, run=run, step=step, of=of)
 
 
 def _export(run: str, step: int, ending: str, write: Callable[[], bytes]) -> bytes:

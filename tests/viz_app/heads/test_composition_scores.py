@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from headwise.model.interface import Head, attention_path
-from headwise.viz_app.measuring.composition import composition
+from headwise.viz_app.heads.composition.scores import Composition, Edge, composition
 from headwise.viz_app.records.account import Doubles
-from headwise.viz_app.records.composition import Composition, Edge
 from tests.floats import PASS, near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 from tests.viz_app.trace.test_circuits import array, tiny_preset

@@ -1,4 +1,4 @@
-"""Heads that feed heads: how well what a head writes fits what later heads read, by weights alone.
+"""Head composition: how well what a head writes fits what later heads read, by weights alone.
 
 A head writes by its rows W_O of the output projection, and a later one reads by its columns of W_Q,
 W_K or W_V. How much of what the one can write the other can read is said by
@@ -24,20 +24,130 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.model.interface import Head, Kind, NormParameters, Seq2SeqModel, attention_path
+from headwise.model.interface import (
+    Head,
+    Kind,
+    NormParameters,
+    Seq2SeqModel,
+    attention_path,
+    head_name,
+    parse_head,
+)
 from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, sublayers, sublayers_before
 from headwise.model.stream import HeldNorm
-from headwise.viz_app.records.composition import ROLES, Composition, Role
+from headwise.viz_app.core.computed import of_weights
+from headwise.viz_app.core.record import Record
+from headwise.viz_app.records.trace import Floats
+
+Role = Literal["query", "key", "value"]
+"""What a later head makes of what it reads."""
+ROLES: tuple[Role, ...] = get_args(Role)
+STANDS_OUT = 3
+"""An edge stands out from this many standard errors of random matrices on."""
 
 _DRAWS = 64
 """Random matrices of which mean and standard deviation are taken."""
 _SEED = 0
+
+
+class Edge(NamedTuple):
+    """An earlier head, and a later one that reads what it wrote: one of a ``Composition``."""
+
+    earlier: Head
+    later: Head
+    role: Role
+    score: float
+    error: float
+    chance: float
+
+    @property
+    def name(self) -> str:
+        """The name that links have, such as ``encoder_self.1.2-cross.1.1-key``."""
+        return f"{head_name(self.earlier)}-{head_name(self.later)}-{self.role}"
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the score is beyond what random matrices have."""
+        return self.score > STANDS_OUT * self.error
+
+
+@dataclass(frozen=True)
+class Composition(Record):
+    """All E edges between a head and a later one that may read it, in the order of the model."""
+
+    rows = "E"
+
+    heads: tuple[Head, ...]
+    """The heads that edges are between."""
+    earlier: Annotated[NDArray[np.int64], "E"]
+    """Indices of ``heads``; names in files."""
+    later: Annotated[NDArray[np.int64], "E"]
+    role: Annotated[NDArray[np.int64], "E"]
+    """Indices of ``ROLES``; names in files."""
+    score: Annotated[Floats, "E"]
+    """The norm of the product of both matrices over the product of their norms, less ``chance``."""
+    error: Annotated[Floats, "E"]
+    """The standard deviation of what random matrices of the same shapes and spectra have."""
+    chance: Annotated[Floats, "E"]
+    """What these have on average."""
+
+    @property
+    def stands_out(self) -> NDArray[np.bool_]:
+        """Return which edges are beyond what random matrices have, (E,)."""
+        return np.asarray(self.score > STANDS_OUT * self.error)
+
+    @property
+    def said(self) -> str:
+        """How many edges stand out, in words."""
+        return f"{self.stands_out.sum():,} of {len(self.score):,} edges stand out"
+
+    def edge(self, place: int) -> Edge:
+        """Return one edge, by its place among the E."""
+        ends = self.heads[self.earlier[place]], self.heads[self.later[place]]
+        numbers = (float(each[place]) for each in (self.score, self.error, self.chance))
+        return Edge(*ends, ROLES[self.role[place]], *numbers)
+
+    def named(self, name: str) -> Edge | None:
+        """Return the edge that has a name in links, or None if there is none."""
+        try:
+            earlier, later, role = name.split("-")
+            return self.between(parse_head(earlier), parse_head(later), ROLES[ROLES.index(role)])
+        except ValueError:
+            return None
+
+    def between(self, earlier: Head, later: Head, role: Role) -> Edge:
+        """Return the edge of two heads; a ValueError if the later one does not read so."""
+        of = self.heads.index(earlier), self.heads.index(later), ROLES.index(role)
+        [*places] = np.flatnonzero(
+            (self.earlier == of[0]) & (self.later == of[1]) & (self.role == of[2])
+        )
+        if not places:
+            raise ValueError(f"expected an edge from {earlier} to {later} by its {role}")
+        return self.edge(int(places[0]))
+
+    def strongest(self, most: int) -> list[Edge]:
+        """Return the edges that stand out, the largest score first."""
+        order = self._by_score()
+        return [self.edge(int(place)) for place in order[self.stands_out[order]][:most]]
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the edges under the names that files have, (E,) each, the strongest first."""
+        heads, roles = np.array([head_name(head) for head in self.heads]), np.array(ROLES)
+        ends = {"earlier": heads[self.earlier], "later": heads[self.later]}
+        named = ends | {"role": roles[self.role], "stands_out": self.stands_out}
+        order = self._by_score()
+        return {name: array[order] for name, array in (super().arrays() | named).items()}
+
+    def _by_score(self) -> NDArray[np.int64]:
+        return np.argsort(-self.score, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -54,6 +164,7 @@ class _Matrices:
     """Squares of the singular values, which sum to 1, (H, K)."""
 
 
+@of_weights("composition of heads", says="Comparing what heads write with what later ones read")
 @torch.inference_mode()
 def composition(model: Seq2SeqModel) -> Composition:
     """Compute the composition of every head with every later one that may read what it writes.
@@ -78,7 +189,8 @@ def composition(model: Seq2SeqModel) -> Composition:
     earlier_, later_, role_, score, chance_, error_ = (
         torch.cat([each[part].flatten() for each in found]).cpu().numpy() for part in range(6)
     )
-    return Composition(heads, earlier_, later_, role_.astype(np.int64), score, chance_, error_)
+    earlier_, later_, role_ = (part.astype(np.int64) for part in (earlier_, later_, role_))
+    return Composition(heads, earlier_, later_, role_, score, error_, chance_)
 
 
 def _pairs(model: Seq2SeqModel) -> Iterator[tuple[_Matrices, _Matrices]]:

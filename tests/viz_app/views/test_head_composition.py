@@ -14,16 +14,10 @@ import torch
 from headwise.model.checkpoint import load_weights, open_trained_run, save_weights
 from headwise.model.interface import Head, head_name
 from headwise.viz_app import export
-from headwise.viz_app.analysis.composition import (
-    PathName,
-    course_sentence,
-    parse_path,
-    path_name,
-)
-from headwise.viz_app.measuring.composition import composition
+from headwise.viz_app.heads.composition.paths import path
+from headwise.viz_app.heads.composition.scores import Edge, composition
+from headwise.viz_app.heads.composition.section import course_sentence
 from headwise.viz_app.measuring.files import write_measures
-from headwise.viz_app.records.composition import Edge
-from headwise.viz_app.trace.circuits import run_path
 from headwise.viz_app.views.shared import download
 from tests.floats import assert_near
 from tests.viz_app.views.driver import (
@@ -40,7 +34,8 @@ from tests.viz_app.views.driver import (
 from tests.viz_app.views.test_heads import made_up, said
 
 LAST = STEPS[-1]
-PLANTED = PathName(Head("encoder_self", 0, 1), Head("encoder_self", 1, 2), "key")
+PLANTED = (Head("encoder_self", 0, 1), Head("encoder_self", 1, 2), "key")
+NAME = "encoder_self.1.2-encoder_self.2.3-key"
 
 
 @pytest.fixture
@@ -65,14 +60,6 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return record_calls(monkeypatch, "heads", "row_table")
 
 
-def test_names_of_edges_are_read_back() -> None:
-    name = path_name(PLANTED)
-    assert name == "encoder_self.1.2-encoder_self.2.3-key"
-    assert parse_path(name) == PLANTED
-    for other in ("", "key", "encoder_self.1.2-encoder_self.2.3-mood", "a-b-key"):
-        assert parse_path(other) is None
-
-
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """What the page gives to the drawing of the edges."""
@@ -85,24 +72,24 @@ def test_edges_are_listed_and_the_chosen_one_is_followed(
     app = start(edge_training="true")
     run = open_trained_run("tiny", root=own_root)
     found = {step: composition(load_weights(run, step).model) for step in STEPS}
-    assert row_names(lists, "edge_table") == [path_name(e) for e in found[LAST].strongest(30)]
-    assert lists["edge_table"]["chosen"] == path_name(PLANTED)  # the strongest
+    assert row_names(lists, "edge_table") == [e.name for e in found[LAST].strongest(30)]
+    assert lists["edge_table"]["chosen"] == NAME  # the strongest
     lines = [array(trace["y"]) for trace in app.charts["edge_lines"]["data"][:2]]
     edges = [found[step].between(*PLANTED) for step in STEPS]
     np.testing.assert_allclose(lines[0], [e.score / e.error for e in edges], rtol=1e-4)
     assert "stand above three standard errors of random matrices" in said(app)
     assert f"stands out from checkpoint {LAST} on" in said(app).replace(",", "")
 
-    frames = graphs["heads_graph"]["given"][2]
-    for frame, step, edge in zip(frames, STEPS, edges, strict=True):
-        assert frame.step == step
+    frames = graphs["heads_graph"]["given"][3]
+    for (at, frame), step, edge in zip(frames.items(), STEPS, edges, strict=True):
+        assert at == step
         strongest = found[step].strongest(30)
         assert list(frame.edges[: len(strongest)]) == strongest
         assert edge in frame.edges  # also where it does not stand out
         assert len(frame.edges) <= len(strongest) + 1
 
     trace = traced(run)
-    expected = run_path(load_weights(run, LAST).model, trace, *PLANTED[:2])
+    expected = path(load_weights(run, LAST).model, trace, *PLANTED[:2])
     drawn = array(app.charts["path_map"]["data"][0]["z"])
     change = expected.maps["key"][1] - expected.weights
     np.testing.assert_allclose(drawn, change, atol=1e-6)
@@ -115,7 +102,13 @@ def test_an_edge_of_an_address_is_shown_and_one_that_is_none_is_told(start: Star
     assert "Out of only its values, its map stays" in said(app)
     for none in ("cross.1.1-decoder_self.1.1-value", "cross.9.1-cross.1.1-query"):
         [noted] = start(edge=none).warnings
-        assert noted.endswith(f"cannot be used here. Edge between heads: {path_name(PLANTED)}.")
+        assert noted.endswith(f"cannot be used here. Edge between heads: {NAME}.")
+
+
+def test_an_unmeasured_run_has_its_edges_too(start_page: Start, run_root: Path) -> None:
+    app = start_page("heads", run_root)
+    assert "stand above three standard errors of random matrices" in said(app)
+    assert "path_map" in app.charts or "its output changes by" in said(app)
 
 
 def test_the_page_gives_the_files_that_the_command_writes(
@@ -164,11 +157,11 @@ def test_a_step_is_alone_until_all_are_asked_for_and_clicks_choose(
     app = start()
     assert "edge_lines" not in app.charts
     given = graphs["heads_graph"]
-    assert [frame.step for frame in given["given"][2]] == [given["start"]] == [LAST]
-    assert given["chosen"] == PLANTED
+    assert [*given["given"][3]] == [given["start"]] == [LAST]
+    assert given["chosen"].name == NAME
     given["on_edge"](*PLANTED)
     given["on_open"](STEPS[0])
-    assert chosen == {"edge": path_name(PLANTED), "step": STEPS[0]}
+    assert chosen == {"edge": NAME, "step": STEPS[0]}
 
 
 def test_the_course_of_an_edge_says_since_when_it_stands_out() -> None:

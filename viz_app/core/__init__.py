@@ -1,0 +1,1 @@
+"""What every ability stands on: records of arrays and their files, and declared computations."""
