@@ -157,6 +157,8 @@ class Description:
     """Layer norm, or division by the root mean square (Zhang & Sennrich 2019), without a bias."""
     embedding_norm: bool = False
     """Whether a norm follows the sum of embeddings and positions."""
+    token_norm: bool = False
+    """Whether embeddings are normed before positions are added."""
     scale_output: bool = False
     """Whether the decoder's output is multiplied by 1/√D before it is unembedded."""
     output_norms: bool = False

@@ -148,9 +148,12 @@ def _properties(part: Part) -> dict[str, Any]:
         "norm": family.norm,
         "final_norm": part.find(family.final_norm) is not None,
         "attention_bias": _last_projection(part).bias is not None,
-        "scale_embeddings": bool(_setting(part, "scale_embedding"))
-        or family.scale_embeddings
-        or getattr(part.embedding(), "scalar_embed_scale", 1.0) != 1.0,
+        "scale_embeddings": not family.token_norm
+        and (
+            bool(_setting(part, "scale_embedding"))
+            or family.scale_embeddings
+            or getattr(part.embedding(), "scalar_embed_scale", 1.0) != 1.0
+        ),
         "scale_scores": not relative,
         "positions": family.positions,
         "activation": str(activation),
@@ -163,6 +166,7 @@ def _properties(part: Part) -> dict[str, Any]:
         "logit_cap": _setting(part, "final_logit_softcapping"),
         "head_norms": any(find(_attention(part), norm) for norm in family.head_norms),
         "key_heads": None if key_heads in (None, heads) else key_heads,
+        "token_norm": bool(family.token_norm),
         "embedding_norm": part.find(family.embedding_norm) is not None,
         "token_types": part.find(family.token_types) is not None,
     }

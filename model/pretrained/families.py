@@ -52,7 +52,9 @@ class Family:
     final_norm: str
     """The norm that ends a stack; used if it is there."""
     embedding_norm: str = "layernorm_embedding"
-    """A norm between embeddings and first layer; used if it is there."""
+    """A norm of the sum of embeddings and positions; used if it is there."""
+    token_norm: str = ""
+    """A norm of embeddings, to which positions are added behind it, without any √d_model."""
     position_table: str = "embed_positions"
     """The module that gives positional encodings; used if it is there."""
     scale_output: str = ""
@@ -205,6 +207,7 @@ FAMILIES: dict[str, Family] = {
     "mbart": replace(_MARIAN, title="mBART", norm="pre", positions="learned"),
     "m2m_100": replace(_MARIAN, title="M2M100 or NLLB", norm="pre"),
     "blenderbot": replace(_MARIAN, title="Blenderbot", norm="pre", positions="learned"),
+    "blenderbot-small": replace(_MARIAN, title="Blenderbot Small", positions="learned"),
     "plbart": replace(_MARIAN, title="PLBart", positions="learned"),
     "t5": _T5,
     "t5gemma": _T5GEMMA,
@@ -223,11 +226,13 @@ FAMILIES: dict[str, Family] = {
     "mt5": replace(_T5, title="mT5", scale_output=""),
     "umt5": replace(_T5, title="UMT5", scale_output="tie_word_embeddings"),
 }
-"""The families that can be opened, by the ``model_type`` of their configuration.
-
-Not Blenderbot Small: its decoder adds the positions after a norm of the embeddings, its encoder
-before it.
-"""
+"""The families that can be opened, by the ``model_type`` of their configuration."""
+_OTHER_DECODERS = {
+    "blenderbot-small": replace(
+        FAMILIES["blenderbot-small"], embedding_norm="", token_norm="layernorm_embedding"
+    ),
+}
+"""The decoders that are built otherwise than the encoder of their family."""
 
 STACKS: dict[str, Family] = {
     "bert": _BERT,
@@ -277,7 +282,8 @@ def families_of(config: Mapping[str, Any], path: object) -> tuple[Family, Family
     if model_type == _PAIR:
         return _stack_family(config, "encoder", path), _stack_family(config, "decoder", path)
     if isinstance(model_type, str) and model_type in FAMILIES:
-        return FAMILIES[model_type], FAMILIES[model_type]
+        family = FAMILIES[model_type]
+        return family, _OTHER_DECODERS.get(model_type, family)
     from transformers import CONFIG_MAPPING
     from transformers.models.auto import modeling_auto as known_models
 

@@ -137,7 +137,7 @@ class FeedForwardPoints(nn.Module):
 
 
 class EmbeddingPoints(nn.Module):
-    """The hook points of the embedding: ``tokens`` (scaled), ``positions``, ``output``.
+    """The hook points of the embedding: ``tokens`` (scaled or normed), ``positions``, ``output``.
 
     Each is (B, S, D); ``output`` is what the first layer is given. Where a norm follows the sum of
     the first two, there is ``norm`` as well, with the stream before and after it.
@@ -146,6 +146,20 @@ class EmbeddingPoints(nn.Module):
     def __init__(self, stack: Any, family: Family) -> None:
         super().__init__()
         self.tokens = HookPoint()
+        table, norm = (find(stack, at) for at in (family.position_table, family.embedding_norm))
+        if family.token_norm:
+            _pass_output(stack.get_submodule(family.token_norm), self.tokens)
+        else:
+            self._scale_tokens(stack, family)
+        if table is not None:
+            self.positions = HookPoint()
+            _pass_for_each_row(table, self.positions, find(stack, family.token_types))
+        if norm is not None:
+            self.norm = NormPoints(norm)
+        self.output = HookPoint()
+        _pass_input(stack.get_submodule(family.layers)[0], self.output)
+
+    def _scale_tokens(self, stack: Any, family: Family) -> None:
         embedding = stack.get_input_embeddings()
         scale = getattr(stack, "embed_scale", 1.0)  # some scale outside of the module
         if family.scale_embeddings:
@@ -154,14 +168,6 @@ class EmbeddingPoints(nn.Module):
             root = torch.tensor(embedding.embedding_dim**0.5, dtype=dtype, device="cpu")
             scale = float(root)
         _pass_scaled(embedding, self.tokens, scale)
-        table, norm = (find(stack, at) for at in (family.position_table, family.embedding_norm))
-        if table is not None:
-            self.positions = HookPoint()
-            _pass_for_each_row(table, self.positions, find(stack, family.token_types))
-        if norm is not None:
-            self.norm = NormPoints(norm)
-        self.output = HookPoint()
-        _pass_input(stack.get_submodule(family.layers)[0], self.output)
 
 
 class LayerPoints(nn.Module):

@@ -137,8 +137,12 @@ def _hidden(model: Description) -> str:
 
 def input_formula(model: Description) -> str:
     """Write what enters a stack in one line of text, before any norm of it."""
+    return _token_formula(model) + " + PE(pos)" * model.adds_positions
+
+
+def _token_formula(model: Description) -> str:
     tokens = "√D · E[id]" if model.scale_embeddings else "E[id]"
-    return tokens + " + PE(pos)" * model.adds_positions
+    return f"{norm_name(model)}({tokens})" if model.token_norm else tokens
 
 
 def output_formula(model: Description, output: str) -> str:
@@ -233,7 +237,7 @@ def describe_point(path: str, model: Description) -> str:
     model = model.of(_stack_of(path))
     above, _, name = path.rpartition(".")
     if name == "tokens":
-        return "√D · E[id]" if model.scale_embeddings else "E[id]"
+        return _token_formula(model)
     if name == "hidden":
         return _hidden(model)
     if name == "scores":

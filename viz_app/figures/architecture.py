@@ -240,5 +240,7 @@ def _heads(model: Description, *, encoder: bool) -> str:
 
 
 def _embedding(model: Description) -> tuple[str, ...]:
-    lines = ("embedding", "+ positions") if model.adds_positions else ("embedding",)
-    return (*lines, "+ norm") if model.embedding_norm else lines
+    lines = ["embedding"]
+    lines += ["+ norm"] * model.token_norm
+    lines += ["+ positions"] * model.adds_positions
+    return (*lines, *["+ norm"] * model.embedding_norm)

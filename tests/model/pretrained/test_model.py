@@ -244,11 +244,13 @@ def test_description_says_what_the_model_is(twins: Twins) -> None:
     assert (description.encoder_d_ff, description.decoder_d_ff) == ((31, 31) if is_t5 else (31, 29))
     from_bert = is_pair and config.decoder.model_type != "gpt2"
     for each, is_bert in ((description, from_bert), (description.of("encoder"), is_pair)):
-        is_post = is_bert or kind in ("marian", "bart", "plbart")
+        is_post = is_bert or kind in ("marian", "bart", "plbart", "blenderbot-small")
         assert (each.norm, each.final_norm) == (("post", False) if is_post else ("pre", True))
-        assert each.embedding_norm == (is_bert or kind in ("bart", "plbart", "mbart"))
+        norms_tokens = kind == "blenderbot-small" and each is description
+        has_norm = is_bert or kind in ("bart", "plbart", "mbart", "blenderbot-small")
+        assert (each.token_norm, each.embedding_norm) == (norms_tokens, has_norm != norms_tokens)
         assert each.token_types == is_bert
-    learned = kind in ("bart", "mbart", "blenderbot", "plbart") or is_pair
+    learned = kind in ("bart", "mbart", "blenderbot", "blenderbot-small", "plbart") or is_pair
     positions = "relative" if is_t5 else "learned" if learned else "sinusoidal"
     assert description.positions == ("rotary" if is_gemma else positions)
     assert description.norm_kind == ("rms" if is_t5 or is_gemma else "layer")
@@ -269,7 +271,8 @@ def test_description_says_what_the_model_is(twins: Twins) -> None:
     gated = is_gemma or config.to_dict().get("feed_forward_proj") == "gated-gelu"
     assert description.gated == gated
     unscaled = is_t5 or is_pair or kind in ("bart", "plbart")
-    assert description.scale_embeddings == (not unscaled)
+    assert description.of("encoder").scale_embeddings == (not unscaled)
+    assert description.scale_embeddings == (not unscaled and kind != "blenderbot-small")
     assert description.output_transform == from_bert
     assert description.tied == ("output" if is_pair or kind == "t5gemma" else "all")
     assert description.source_vocab_size == description.target_vocab_size == VOCABULARY
@@ -304,6 +307,9 @@ def test_weights_are_found_by_path(twins: Twins) -> None:
         )
     table = model.embedding_table("target")
     tokens = table[target[0]] * (24**0.5 if description.scale_embeddings else 1)
+    if description.token_norm:
+        norm = twins.eager.get_decoder().layernorm_embedding
+        tokens = torch.nn.functional.layer_norm(tokens, (24,), norm.weight, norm.bias)
     assert_same(seen["decoder.embedding.tokens"][0][0], tokens)
 
 

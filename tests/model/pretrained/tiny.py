@@ -41,7 +41,8 @@ PAIRS = (
 )
 """Encoder-decoders whose stacks are models of their own; those of two families have two widths."""
 FAMILY_NAMES = (
-    *("marian", "bart", "mbart", "pegasus", "m2m_100", "blenderbot", "plbart"),
+    *("marian", "bart", "mbart", "pegasus", "m2m_100", "blenderbot"),
+    *("blenderbot-small", "plbart"),
     *("t5", "t5_1_1", "mt5", "umt5"),
     *PAIRS,
     *("t5gemma", "t5gemma2"),
@@ -189,7 +190,7 @@ def _settings(name: str) -> tuple[str, dict[str, Any]]:
             padding = VOCABULARY - 1
             values |= {"pad_token_id": padding, "decoder_start_token_id": padding}
             values |= {"eos_token_id": 0, "decoder_vocab_size": VOCABULARY}
-        if name == "blenderbot":
+        if name.startswith("blenderbot"):
             values |= {"pad_token_id": 0, "decoder_start_token_id": 1}
         if name == "pegasus":
             values |= {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}

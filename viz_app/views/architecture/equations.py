@@ -151,6 +151,7 @@ def _of_embeddings(model: Description) -> Iterator[Equation]:
 def _input_formula(model: Description) -> str:
     """Write what enters the first layer of a stack as LaTeX."""
     token = r"\sqrt{D}\,E_{id}" if model.scale_embeddings else "E_{id}"
+    token = rf"\mathrm{{{norm_name(model)}}}({token})" if model.token_norm else token
     whole = token + " + PE_{pos}" * model.adds_positions
     return rf"\mathrm{{{norm_name(model)}}}({whole})" if model.embedding_norm else whole
 

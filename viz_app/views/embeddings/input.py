@@ -87,7 +87,10 @@ def _formula(model: Description) -> str:
     """Write as LaTeX what enters the first layer."""
     factor = rf"\sqrt{{{model.d_model}}}\," if model.scale_embeddings else ""
     added = r" + \mathrm{PE}(pos)" * model.adds_positions
-    whole = f"{factor}E_{{token}}{added}"
+    token = f"{factor}E_{{token}}"
+    if model.token_norm:
+        token = rf"\mathrm{{{norm_name(model)}}}({token})"
+    whole = f"{token}{added}"
     if model.embedding_norm:
         whole = rf"\mathrm{{{norm_name(model)}}}({whole})"
     return rf"x_{{pos}} = {whole}"
@@ -99,7 +102,8 @@ def _notes(model: Description, side: TraceSide) -> dict[str, str]:
     lengths = {name: float(np.linalg.norm(part, axis=-1).mean()) for name, part in parts.items()}
     root = math.sqrt(model.d_model)
     scaled = f" times √D = √{model.d_model:,} = {root:.2f}" if model.scale_embeddings else ""
-    row = f"A row a token: its learned embedding{scaled}."
+    normed = f"{norm_name(model)} of " * model.token_norm
+    row = f"A row a token: {normed}its learned embedding{scaled}."
     if "positions" not in parts:
         return {
             "tokens": f"{row} This model adds no positional encodings: its positions are "
