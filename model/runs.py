@@ -130,7 +130,7 @@ def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
         raise CheckpointError(f"{name}: there is no such folder")
     if folder is None:
         return open_trained_run(name, root=root)  # raises, naming the runs that are there
-    return open_folder(folder, Path(name).name)
+    return open_folder(folder, Path(name).name or folder.name or str(folder))
 
 
 def find_folder(name: str, *, root: Path = CHECKPOINTS) -> Path | None:

@@ -265,6 +265,7 @@ _REASONS = {
     "nllb-moe": _EXPERTS,
     "seamless_m4t": _SPEECH,
     "seamless_m4t_v2": _SPEECH,
+    "rag": "it writes from documents that it searches itself, beside the source",
     "led": "its encoder attends within a window by some projections and to a few global tokens by "
     "others, so that no one map says where a head looks",
     "prophetnet": "its decoder predicts several tokens ahead, each by a stream of its own",
@@ -284,29 +285,32 @@ def families_of(config: Mapping[str, Any], path: object) -> tuple[Family, Family
     if isinstance(model_type, str) and model_type in FAMILIES:
         family = FAMILIES[model_type]
         return family, _OTHER_DECODERS.get(model_type, family)
-    from transformers import CONFIG_MAPPING
-    from transformers.models.auto import modeling_auto as known_models
-
-    name = model_type if isinstance(model_type, str) else ""
-    reason = _REASONS.get(name)
-    others = (
-        known_models.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
-        | known_models.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    )
-    if not reason and name in others and getattr(CONFIG_MAPPING[name], "is_encoder_decoder", False):
-        reason = "it is an encoder-decoder, but its source is no text: speech, or an image"
-    if reason:
-        raise CheckpointError(
-            f"{path}: model_type {model_type!r} cannot be opened: {reason}; expected one of "
-            f"{', '.join([*FAMILIES, _PAIR])}"
-        )
-    known = name in known_models.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+    reason = _reason(model_type if isinstance(model_type, str) else "")
     raise CheckpointError(
-        f"{path}: model_type {model_type!r:.60} cannot be opened"
-        f"{'' if known else ': it is no encoder-decoder of transformers'}; "
-        f"expected one of {', '.join([*FAMILIES, _PAIR])}"
-        f"{' (docs/add-a-family.md says what another needs to have)' if known else ''}"
+        f"{path}: model_type {model_type!r:.60} cannot be opened: {reason}; expected one of "
+        f"{', '.join([*FAMILIES, _PAIR])}"
     )
+
+
+def _reason(model_type: str) -> str:
+    """Say why a family without a record is not opened."""
+    from transformers import CONFIG_MAPPING
+    from transformers.models.auto import modeling_auto as known
+
+    if model_type in _REASONS:
+        return _REASONS[model_type]
+    known_here = model_type in CONFIG_MAPPING
+    if not (known_here and getattr(CONFIG_MAPPING[model_type], "is_encoder_decoder", False)):
+        return "it is no encoder-decoder of transformers"
+    if model_type in known.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        return "it has no record; docs/add-a-family.md says what it needs to have"
+    others = (
+        known.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
+        | known.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    )
+    if model_type in others:
+        return "it is an encoder-decoder, but its source is no text: speech, or an image"
+    return "it is an encoder-decoder, but not of text into text"
 
 
 def _stack_family(config: Mapping[str, Any], stack: str, path: object) -> Family:

@@ -37,6 +37,7 @@ from headwise.model.pretrained.parameters import (
 )
 from headwise.model.pretrained.part import Part
 from headwise.model.pretrained.points import StackPoints
+from headwise.model.pretrained.reached import require_reached
 
 _MEMORY_PROJECTION = "enc_to_dec_proj"
 """A linear layer from the encoder's width to the decoder's; used if it is there."""
@@ -62,9 +63,16 @@ class PretrainedModel(nn.Module):
     """
 
     def __init__(self, inner: PreTrainedModel) -> None:
+        """Put hook points beside a model.
+
+        Raises:
+            CheckpointError: if its family is none that can be opened.
+            ValueError: if its settings have no special ids, or what it computes does not pass
+                through the hook points.
+        """
         super().__init__()
         config = inner.config.to_dict() | {"model_type": inner.config.model_type}
-        families = families_of(config, inner.config.name_or_path)
+        families = families_of(config, inner.config.name_or_path or type(inner).__name__)
         modules = (inner.get_encoder().base_model, inner.get_decoder().base_model)
         modules = tuple(
             module.get_submodule(family.text) if stack == "encoder" else module
@@ -86,6 +94,8 @@ class PretrainedModel(nn.Module):
         self.special_ids = special_ids(inner, of_encoder, of_decoder)
         self.origin = NO_ORIGIN
         self.eval()
+        if self.device.type != "meta":
+            require_reached(self)
 
     @property
     def device(self) -> torch.device:

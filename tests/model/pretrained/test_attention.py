@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import re
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from headwise.model.files import CheckpointError
 from headwise.model.hooks import capture, edit, hook_names
 from headwise.model.interface import KINDS, Kind, attention_path
 from headwise.model.pretrained.attention import AttentionPoints, attend
 from headwise.model.pretrained.families import FAMILIES
 from tests.floats import assert_near
 from tests.model.pretrained.tiny import Twins, assert_same, build, inputs, run
+
+GUIDE = Path(__file__).parents[3] / "docs" / "add-a-family.md"
 
 
 def assert_same_maps(twins: Twins, *lengths: int) -> None:
@@ -56,10 +60,17 @@ def test_maps_and_probabilities_are_those_of_the_eager_implementation(
     assert_same_maps(twins, *lengths)
 
 
-def test_a_record_is_all_that_another_family_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = replace(FAMILIES["mbart"], title="Blenderbot")  # the example of docs/add-a-family.md
-    monkeypatch.setitem(FAMILIES, "blenderbot", record)
-    assert_same_maps(build("blenderbot", dtype=torch.float64), 7, 4)
+def test_the_record_in_the_guide_is_all_that_another_family_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    [code] = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    monkeypatch.delitem(FAMILIES, "plbart")  # which is there again after the test
+    with pytest.raises(
+        CheckpointError, match=r"'plbart' .*docs/add-a-family\.md says what it need"
+    ):
+        build("plbart")
+    exec(code, {})
+    assert_same_maps(build("plbart", dtype=torch.float64), 7, 4)
 
 
 @pytest.mark.parametrize("kind", KINDS)

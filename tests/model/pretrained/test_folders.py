@@ -96,14 +96,18 @@ CONFIG, GENERATION = "config.json", "generation_config.json"
 FAMILY = (
     r"model_type .* cannot be opened: it is no encoder-decoder .*; expected one of marian, bart"
 )
-UNKNOWN = r"model_type .* cannot be opened; expected one of .*add-a-family"
+NOT_OF_TEXTS = "cannot be opened: it is an encoder-decoder, but not of text into text; expected one"
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        *((CONFIG, {"model_type": kind}, FAMILY) for kind in ("llama", "bert", None, 3, ["t5"])),
-        (CONFIG, {"model_type": "blenderbot-small"}, UNKNOWN),
+        *(
+            (CONFIG, {"model_type": kind}, FAMILY)
+            for kind in ("llama", "qwen2_audio", None, 3, ["t5"])
+        ),
+        *((CONFIG, {"model_type": kind}, NOT_OF_TEXTS) for kind in ("detr", "informer")),
+        (CONFIG, {"model_type": "rag"}, "cannot be opened: it writes from documents"),
         *(
             (CONFIG, {"model_type": kind}, "it is an encoder-decoder, but its source is no text")
             for kind in ("whisper", "speech_to_text", "vision-encoder-decoder", "pix2struct")
