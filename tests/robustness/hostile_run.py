@@ -20,7 +20,7 @@ NAME = (
     "d [e](f) &lt; %{z} {{g}} https:h www.w.example a@m.example :material_home: <br>"
 )
 """Of a run, so without a slash."""
-SAID = f"{NAME} https://h.example <https://i.example> :material/search: :streamlit: </b>"
+SAID = f"{NAME} https://h.example <https://i.example> :material/kitesurfing: :streamlit: </b>"
 """By all else that files and links say."""
 STEPS = (5, 10, 20)
 

@@ -24,15 +24,10 @@ from headwise.viz_app.trace.saved import read_trace, to_npz
 from headwise.viz_app.views.shared import download
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal, log_timed
-from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown, table_cell
-from tests.robustness import tiny_run
-from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
+from headwise.viz_app.views.shared.markdown import table_cell
 from tests.viz_app.conftest import ENGLISH, SPANISH
 from tests.viz_app.views.driver import (
     CATS,
-    DOG,
-    Folders,
-    Page,
     Start,
     drawn,
     every_page,
@@ -42,11 +37,6 @@ from tests.viz_app.views.driver import (
     unescaped,
 )
 
-TRACED = {
-    *("translate", "inside", "why", "architecture", "embeddings"),
-    *("translations", "compare", "play"),
-}
-"""Pages, and sections of Training, that send the sentence through the model."""
 LAYERS = {"encoder_self": 3, "decoder_self": 2, "cross": 2}
 
 
@@ -131,108 +121,6 @@ def test_maps_of_all_layers_are_those_of_the_model(
         assert len(options) == layers
         assert "mosaic" in app.charts
         app.expect_cells("large", trace.attention[kind][-1, 0])
-
-
-# Texts of links and files are no Markdown or LaTeX, in menus and helps that are shut neither
-
-TOKEN = "$y$ :red[x] `c` https://h.example } \\color{red}"
-"""What each token of a vocabulary ends with."""
-RAW = ("https://", ":red[", "**b**", "\\color{")
-"""Markup of these texts that escaping would have changed."""
-PLAIN = {
-    *("Text.body", "Html.body", "Code.code_text", "BidiComponent.json"),
-    *("PlotlyChart.spec", "PlotlyChart.config", "PlotlyChart.alt"),
-    *("Selectbox.options", "Selectbox.raw_value", "MultiSelect.options", "MultiSelect.raw_values"),
-    *("TextArea.default", "TextInput.default", "TextInput.value", "TextInput.placeholder"),
-}
-"""Where Streamlit draws a text as it is, or another program does."""
-
-
-def assert_no_markup(app: Page, page: str) -> None:
-    """Whatever is new in Streamlit counts as Markdown."""
-    assert app.errors == []
-    shown = [(place, text) for place, text in drawn(app._tree) if any(map(text.count, RAW))]
-    assert shown or page in ("learn", "training")
-    assert [(place, text) for place, text in shown if place not in PLAIN] == []
-    assert not [body for body in app.markup() if "<img src=x" in body]
-
-
-@pytest.fixture(scope="module")
-def hostile_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, one of which has a name that is markup."""
-    scratch, root = tmp_path_factory.mktemp("base"), tmp_path_factory.mktemp("hostile")
-    tiny_run.make_run(scratch, "bpe")
-    base = open_trained_run("bpe", root=scratch)
-    for name in (NAME, "other"):
-        make_hostile_run(root / name, base)
-    return root
-
-
-@every_page
-def test_texts_of_runs_and_links_are_no_markup_and_sentences_may_be_odd(
-    start_page: Start, hostile_root: Path, page: str, address: dict[str, str]
-) -> None:
-    asked = dict.fromkeys(("layer", "measure", "at", "second", "sample", "other_run"), SAID)
-    typed = dict.fromkeys(("q", "target", "own_reference"), SAID) | {"shared": "own"}
-    app = start_page(page, hostile_root, run=NAME, **typed, **asked, **address)
-    assert_no_markup(app, page)
-    assert any("address has" in warning for warning in app.warnings)
-
-    app.choose(sentence="the" + " the" * 400)
-    assert all("at most 401" in error and "shorten" in error for error in app.errors)
-    # The page Heads follows a path in the sentence; the heads of Training are over a corpus.
-    traced = page == "heads" or bool({page, *address.values()} & TRACED)
-    assert bool(app.errors) is traced
-    app.choose(sentence=" ")
-    assert app.errors == []
-    (invitation,) = app.info
-    assert invitation.value == "Type a sentence above and press Enter."
-    assert not app.charts
-    assert app.choose(sentence=DOG).errors == []
-
-
-@pytest.fixture(scope="module")
-def hostile_model(measured: Folders, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoints of a T5 of which all tokens of three letters or more are markup."""
-    folder = shutil.copytree(measured("t5"), tmp_path_factory.mktemp("tokens") / "t5")
-    for path in folder.rglob("tokenizer*.json"):
-        text = path.read_text()
-        if path.name == "tokenizer.json":
-            pieces = [piece for piece, _ in json.loads(text)["model"]["vocab"] if len(piece) > 2]
-        for piece in pieces:
-            text = text.replace(json.dumps(piece), json.dumps(piece + TOKEN))
-            text = text.replace(json.dumps(piece, ensure_ascii=False), json.dumps(piece + TOKEN))
-        path.write_text(text)
-    return folder
-
-
-@every_page
-def test_texts_of_tokens_are_no_markup(
-    start_model: Start, hostile_model: Path, page: str, address: dict[str, str]
-) -> None:
-    asked = {"below": "steps", "section": "similarity", "measure": "end", "heads_order": TOKEN}
-    assert_no_markup(start_model(page, hostile_model, **asked, **address), page)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("**a** [b](c)", r"\*\*a\*\* \[b\]\(c\)"),
-        ("$x$ :red[d] a: b", "\\$x\\$ \\:\u2060red\\[d\\] a\\: b"),
-        ("https://h WWW.h a@h", "https\\:\u2060\\/\\/h W\u2060WW\\.h a\\@\u2060h"),
-        ("<b>&lt;", r"\<b\>\&lt\;"),
-        ("1. niña\\", r"1\. niña\\"),
-        ("a \n\n    b\r\n# c\t\nd", r"a b \# c d"),  # it stays in its paragraph
-        ("\t    a b  c ", " a b  c "),
-    ],
-)
-def test_escaped_markdown(text: str, expected: str) -> None:
-    assert escape_markdown(text) == expected
-
-
-def test_a_name_in_a_formula_is_text() -> None:
-    assert escape_latex("</s>") == "</s>"
-    assert escape_latex("\\a_{b}$") == r"\char92{}a\char95{}\char123{}b\char125{}\char36{}"
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", " =", "\t@"])

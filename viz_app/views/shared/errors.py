@@ -38,11 +38,16 @@ def show_user_errors() -> Iterator[None]:
             "complete."
         )
     except USER_ERRORS as problem:
-        log_refusal(problem)
-        st.error(describe_error(problem))
+        show_error(problem)
     except Exception as problem:
         log_failure(problem)
         st.exception(InternalError())
+
+
+def show_error(problem: Exception) -> None:
+    """Show an error that a person caused, and note it in the terminal."""
+    log_refusal(problem)
+    st.error(describe_error(problem))
 
 
 def describe_error(problem: Exception) -> str:

@@ -20,8 +20,7 @@ from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.account import token_of
 from headwise.viz_app.views.caches import Run, embedding_table, weights_of
 from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.log import log_refusal
+from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import control
 from headwise.viz_app.views.shared.widgets import choose_on_slider
@@ -248,6 +247,5 @@ def choose_tokens(
         try:
             ids.append(find_token(selection, vocabulary, token))
         except ValueError as problem:
-            log_refusal(problem)
-            st.error(describe_error(problem))
+            show_error(problem)
     return ids

@@ -21,9 +21,8 @@ from headwise.viz_app.views.shared.accounts import (
     choose_other_word,
     compared_words,
 )
-from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head
-from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -50,8 +49,7 @@ def show_direct(selection: Selection) -> None:
     try:
         account = asked_account(selection, trace)
     except ValueError as problem:
-        log_refusal(problem)
-        st.error(describe_error(problem))
+        show_error(problem)
         return
     with picture:
         _show_matrix(selection, shared, trace, account, head, order)

@@ -17,9 +17,8 @@ from headwise.viz_app.views.shared.accounts import (
     choose_other_word,
     compared_words,
 )
-from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.lessons import answered
-from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -110,8 +109,7 @@ def _choose_other(selection: Selection, trace: Trace) -> None:
     try:
         asked_account(selection, trace)
     except ValueError as problem:
-        log_refusal(problem)
-        st.error(describe_error(problem))
+        show_error(problem)
 
 
 def _what_is_held(model: Description) -> str:

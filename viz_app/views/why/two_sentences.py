@@ -12,8 +12,7 @@ from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.accounts import target_labels
-from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.log import log_refusal
+from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
@@ -240,8 +239,7 @@ def _choose_words(selection: Selection, asked: Asked, at: int) -> tuple[int, int
     try:
         return chosen_words(selection, asked, at, vocabulary)
     except ValueError as problem:
-        log_refusal(problem)
-        st.error(describe_error(problem))
+        show_error(problem)
         return None
 
 
