@@ -44,8 +44,11 @@ function newFold(place) {
   const body = html("div");
   fold.append(html("summary", "", "As a table"), body);
   fold.draw = () => {
-    if (fold.open) show(body, fold.tablesOf());
-    else body.replaceChildren();
+    const tables = fold.open ? fold.tablesOf() : [];
+    const values = tables.map((each) => Object.values(each));
+    if (same(values, fold.drawn)) return; // the order that was chosen stays, and what has the focus
+    fold.drawn = values;
+    show(body, tables);
   };
   fold.addEventListener("toggle", () => {
     opened[fold.open ? "add" : "delete"](key);
@@ -53,6 +56,8 @@ function newFold(place) {
   });
   return fold;
 }
+
+const same = (a, b) => Object.is(a, b) || (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((each, place) => same(each, b[place])));
 
 function show(body, tables) {
   if (tables.length <= MOST) {
