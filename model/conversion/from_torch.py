@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import mode
 from typing import Annotated, Literal
 
 import torch
 import tyro
-from torch import Tensor
 
 from headwise.model.checkpoint import (
     NEW_RUNS,
@@ -27,14 +27,12 @@ from headwise.model.checkpoint import (
 from headwise.model.config import MOST_STEPS, TransformerConfig
 from headwise.model.conversion.layouts import (
     FOUND_BY_NAME,
-    LAYOUTS,
     LayoutName,
     Parts,
     find_parts,
     find_stacks,
-    places_of,
     positions_in,
-    widths,
+    rename,
 )
 from headwise.model.conversion.reading import (
     USUAL,
@@ -50,8 +48,6 @@ from headwise.model.run_info import RunInfo
 from headwise.model.tokenizer import TokenizerPair, WordTokenizer
 from headwise.model.transformer import Transformer
 
-_NEVER = -1e4
-"""Logit of a token that the other model lacks: its probability is 0 in float32."""
 _SOURCE_TABLE, _TARGET_TABLE = (f"{side}.embedding.table.weight" for side in ("encoder", "decoder"))
 _OUTPUT = "unembedding.weight"
 
@@ -150,12 +146,9 @@ def convert_from_torch(arguments: FromTorchArguments) -> str:
     else:
         create_run(folder, info, tokenizers, None)
     save_weights(folder, model, run=info.name, step=arguments.step, dtype=torch.float32)
-    return "\n".join(
-        [
-            f"wrote {weights_path(folder, arguments.step)}; show it: python -m headwise.viz_app",
-            *_remarks(arguments, vocabularies, tokenizers),
-        ]
-    )
+    saved = weights_path(folder, arguments.step)
+    remarks = _remarks(arguments, vocabularies, tokenizers)
+    return "\n".join([f"wrote {saved}; show it: python -m headwise.viz_app", *remarks])
 
 
 # --- the run -------------------------------------------------------------------------------------
@@ -223,47 +216,53 @@ def _model(
     arguments: FromTorchArguments, source: ConvertedVocabulary, target: ConvertedVocabulary
 ) -> Transformer:
     """Build the model and fill it with the weights of the file."""
-    path, layout = arguments.file, LAYOUTS[arguments.layout]
+    path, layout, heads = arguments.file, arguments.layout, arguments.heads
     state = read_state_dict(path)
     stacks = find_stacks(path, state, layout)
-    parts = find_parts(path, state, stacks, arguments.parts)
-    d_model, d_ff = widths(state, stacks, layout)
-    positions = positions_in(state, stacks, d_model)
-    places, bias, final_norm = places_of(state, stacks, layout)
-    if arguments.heads < 1 or d_model % arguments.heads:
-        raise ValueError(f"heads: expected a divisor of d_model {d_model}, got {arguments.heads}")
+    final_norms = tuple(f"{prefix}norm." for prefix, _ in stacks.values())
+    in_stacks = (*final_norms, *(f"{prefix}layers." for prefix, _ in stacks.values()))
+    inside = {name: tensor for name, tensor in state.items() if name.startswith(in_stacks)}
+    outside = {name: tensor for name, tensor in state.items() if name not in inside}
+    parts = find_parts(path, outside, arguments.parts)
+    # The sizes that most tensors have: one may be of another shape, which is then said of it.
+    d_model = mode(tensor.shape[-1] for tensor in inside.values() if tensor.dim())
+    expand = f".{rename('feed_forward.expand.', layout)}"
+    d_ff = mode([len(t) for name, t in inside.items() if expand in name and t.dim()] or [1])
+    if heads < 1 or d_model % heads:
+        raise ValueError(f"heads: expected a divisor of d_model {d_model}, got {heads}")
 
-    output_bias = f"{parts.generator.removesuffix('weight')}bias"
-    outside = {
-        parts.source_embedding: (source.size, d_model),
-        parts.target_embedding: (target.size, d_model),
-        parts.generator: (target.size, d_model),
-    } | ({output_bias: (target.size,)} if output_bias in state else {})
-    for name, vocabulary in (
-        (parts.source_embedding, arguments.source_vocab),
-        (parts.target_embedding, arguments.target_vocab),
-        (parts.generator, arguments.target_vocab),
-    ):
-        rows, expected = len(state[name]), outside[name][0]
-        if rows != expected:
+    tables = {
+        _SOURCE_TABLE: (parts.source_embedding, source),
+        _TARGET_TABLE: (parts.target_embedding, target),
+        _OUTPUT: (parts.generator, target),
+    }
+    for name, vocabulary in tables.values():
+        if len(state[name]) != vocabulary.size:
             raise CheckpointError(
-                f"{vocabulary}: expected {rows:,} tokens, as {name} has rows in {path}, got "
-                f"{expected:,}; give the vocabulary that the model was trained with"
+                f"{vocabulary.path}: expected {len(state[name]):,} tokens, as {name} has rows in "
+                f"{path}, got {vocabulary.size:,}; give the vocabulary that the model was trained "
+                "with"
             )
+    output_bias = f"{parts.generator.removesuffix('weight')}bias"
+    if target.lacking:
+        state.setdefault(output_bias, torch.zeros(target.size))
+    if output_bias in state:
+        tables["unembedding.bias"] = (output_bias, target)
 
+    positions = positions_in(outside, d_model)
     longest = min(positions.values(), default=1024)
     config = TransformerConfig(
         source_vocab_size=len(source.rows),
         target_vocab_size=len(target.rows),
-        n_encoder_layers=stacks[0].layers,
-        n_decoder_layers=stacks[1].layers,
-        n_heads=arguments.heads,
+        n_encoder_layers=stacks["encoder"][1],
+        n_decoder_layers=stacks["decoder"][1],
+        n_heads=heads,
         d_model=d_model,
         d_ff=d_ff,
-        norm="pre" if arguments.norm_first or layout.norm_first else "post",
-        final_norm=final_norm,
-        attention_bias=bias,
-        output_bias=output_bias in state or bool(target.lacking),
+        norm="pre" if arguments.norm_first or layout == "annotated-transformer" else "post",
+        final_norm=any(name.startswith(final_norms) for name in inside),
+        attention_bias=any(name.endswith(("bias", "b_2")) for name in inside),
+        output_bias=output_bias in state,
         tied="none",
         scale_embeddings=arguments.scale_embeddings,
         dropout=0.0,  # not in the file
@@ -271,48 +270,32 @@ def _model(
     )
     with torch.device("meta"):
         shapes = {name: tuple(p.shape) for name, p in Transformer(config).named_parameters()}
-    wanted = {name: tuple(state[name].shape) for name in positions} | outside
-    for theirs, ours in places.items():
-        rows, *width = shapes[ours[0]]
-        wanted[theirs] = (len(ours) * rows, *width)
+    wanted = {name: tuple(state[name].shape) for name in positions}
+    for ours, (name, vocabulary) in tables.items():
+        wanted[name] = (vocabulary.size, *shapes[ours][1:])
+    places: dict[str, list[str]] = {}  # a tensor of theirs may hold several of ours, in this order
+    for ours, (rows, *width) in shapes.items():
+        if ours not in tables and (config.attention_bias or not ours.endswith("bias")):
+            stack, _, rest = rename(ours, layout).partition(".")
+            name = f"{stacks[stack][0]}{rest}"
+            places.setdefault(name, []).append(ours)
+            wanted[name] = (len(places[name]) * rows, *width)
     check_tensors(path, state, wanted)
 
-    tensors = {
-        name: part
-        for theirs, ours in places.items()
-        for name, part in zip(ours, state[theirs].chunk(len(ours)), strict=True)
-    }
-    if layout.unbiased_norm:
+    tensors = {ours: vocabulary.reorder(state[name]) for ours, (name, vocabulary) in tables.items()}
+    for name, names in places.items():
+        tensors |= zip(names, state[name].chunk(len(names)), strict=True)
+    if layout == "annotated-transformer":
         # Ours divides by the root of the variance, not of D / (D - 1) times it.
         for name in tensors:
             if name.endswith("norm.weight"):
                 tensors[name] = tensors[name] * math.sqrt((d_model - 1) / d_model)
-    tensors |= {
-        _SOURCE_TABLE: _rows(state[parts.source_embedding], source),
-        _TARGET_TABLE: _rows(state[parts.target_embedding], target),
-        _OUTPUT: _rows(state[parts.generator], target),
-    }
-    if config.output_bias:
-        given = state.get(output_bias, torch.zeros(target.size))
-        tensors["unembedding.bias"] = _rows(given, target, lacking=_NEVER)
     # Matrices of equal numbers are tied, both embeddings only if their tokens are the same.
     if torch.equal(tensors[_TARGET_TABLE], tensors[_OUTPUT]):
         same = source == target and torch.equal(tensors[_SOURCE_TABLE], tensors[_TARGET_TABLE])
         config = replace(config, tied="all" if same else "output")
     model = Transformer(config)
     model.load_state_dict(
-        {
-            name: tensors[name] if name in tensors else torch.zeros_like(parameter)
-            for name, parameter in model.state_dict().items()
-        }
+        {name: tensors.get(name, torch.zeros_like(p)) for name, p in model.state_dict().items()}
     )
     return model
-
-
-def _rows(tensor: Tensor, vocabulary: ConvertedVocabulary, lacking: float = 0.0) -> Tensor:
-    """Put the rows of a tensor (V, …) into our order; those of tokens it lacks have one value."""
-    rows = torch.full((len(vocabulary.rows), *tensor.shape[1:]), lacking)
-    for ours, theirs in enumerate(vocabulary.rows):
-        if theirs is not None:
-            rows[ours] = tensor[theirs]
-    return rows

@@ -9,16 +9,15 @@ import io
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
-from headwise.model.files import CheckpointError, read_bytes, read_json
+from headwise.model.files import CheckpointError, lines_of, read_bytes, read_json
 from headwise.model.tokenizer import SPECIAL_TOKENS, WordTokenizer
 
 _MOST_BYTES = 16 * 2**30
@@ -35,6 +34,8 @@ _USUAL_NAMES = {
     "end": ("</s>", "<eos>"),
 }
 """Names by which special tokens are found, in lower case and in the order of our ids."""
+_NEVER = -1e4
+"""Logit of a token that the other model lacks: its probability is 0 in float32."""
 
 
 # --- the state dict ------------------------------------------------------------------------------
@@ -49,13 +50,18 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     """
     content = read_bytes(path, most=_MOST_BYTES)
     loaded: Any
-    if path.suffix == ".safetensors":
-        try:
+    try:
+        if path.suffix == ".safetensors":
             loaded = safetensors.torch.load(content)
-        except (SafetensorError, ValueError, KeyError) as error:
-            raise CheckpointError(f"{path}: truncated, or not safetensors ({error})") from error
-    else:
-        loaded = _load_without_code(path, content)
+        else:
+            loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file makes torch raise almost anything
+        refused = re.search(r"GLOBAL ([\w.]+)", str(error))
+        got = f"one with {refused[1]}" if refused else "another or a damaged file"
+        raise CheckpointError(
+            f"{path}: expected a file with tensors only, got {got}; code in it is not run: write "
+            "the file by torch.save(model.state_dict(), FILE), or as safetensors"
+        ) from error
     loaded = _unwrapped(path, loaded)
     if not isinstance(loaded, Mapping) or not loaded:
         raise CheckpointError(
@@ -91,56 +97,35 @@ def _has_tensors(value: Any) -> bool:
     )
 
 
-def _load_without_code(path: Path, content: bytes) -> Any:
-    try:
-        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file makes it raise almost anything
-        refused = re.search(r"GLOBAL ([\w.]+)", str(error))
-        found = f"one with {refused[1]}" if refused else "another or a damaged file"
-        raise CheckpointError(
-            f"{path}: expected a file with tensors only, got {found}; code in it is not run: write "
-            "the file by torch.save(model.state_dict(), FILE), or as safetensors"
-        ) from error
-
-
 def _checked(path: Path, name: object, value: object) -> Tensor:
-    if (
-        not isinstance(value, Tensor)
-        or not value.is_floating_point()
-        or value.layout is not torch.strided
-    ):
-        got = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        raise CheckpointError(
-            f"{path}: {name}: expected a tensor of floating-point numbers, got {got}; leave it out "
-            "of the file if the model does not need it"
-        )
-    if not value.isfinite().all():
-        raise CheckpointError(
-            f"{path}: {name}: expected finite numbers, got others: the training diverged"
-        )
-    return value.detach().float()
+    if not isinstance(value, Tensor):
+        got = type(value).__name__
+    elif not value.is_floating_point() or value.layout is not torch.strided:
+        got = str(value.dtype if value.layout is torch.strided else value.layout)
+    elif value.isfinite().all():
+        return value.detach().float()
+    else:
+        got = "others: the training diverged"
+    raise CheckpointError(
+        f"{path}: {name}: expected a tensor of finite floating-point numbers, got {got}; leave it "
+        "out of the file if the model does not need it"
+    )
 
 
 def check_tensors(
     path: Path, state: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
     """Raise ``CheckpointError`` unless a state dict has exactly the tensors of these shapes."""
-    if missing := [name for name in shapes if name not in state]:
-        listed = ", ".join(f"{name} {shapes[name]}" for name in missing[:3])
-        raise CheckpointError(
-            f"{path}: expected {len(shapes)} tensors; {len(missing)} are missing: {listed}"
+    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    if odd := [name for name in {**shapes, **found} if shapes.get(name) != found.get(name)]:
+        listed = "; ".join(
+            f"{name}: expected {shapes.get(name, 'no such tensor')}, got {found.get(name, 'none')}"
+            for name in odd[:3]
         )
-    if spare := [name for name in state if name not in shapes]:
-        listed = ", ".join(f"{name} {tuple(state[name].shape)}" for name in spare[:3])
         raise CheckpointError(
-            f"{path}: expected {len(shapes)} tensors; {len(spare)} have no place in the model: "
-            f"{listed}; positions can only be the sinusoids of the paper, sine and cosine in turn"
+            f"{path}: tensors that do not fit the model, {len(odd)} in all: {listed}; positions "
+            "can only be the sinusoids of the paper, sine and cosine in turn"
         )
-    for name, shape in shapes.items():
-        if state[name].shape != shape:
-            raise CheckpointError(
-                f"{path}: {name}: expected shape {shape}, got {tuple(state[name].shape)}"
-            )
 
 
 # --- vocabularies --------------------------------------------------------------------------------
@@ -167,20 +152,29 @@ USUAL = SpecialNames()
 class ConvertedVocabulary:
     """Ordinary tokens in our order, and where each of our ids was in the other model."""
 
+    path: Path = field(compare=False)
     words: tuple[str, ...]
     """The tokens of the ids from 4 on."""
-    rows: tuple[int | None, ...]
-    """The id in the other model for each of ours; None for a special token that it lacks."""
-
-    @property
-    def size(self) -> int:
-        """Return the number of tokens in the other model."""
-        return sum(row is not None for row in self.rows)
+    rows: tuple[int, ...]
+    """The id in the other model for each of ours; -1 for a special token that it lacks."""
 
     @property
     def lacking(self) -> list[str]:
         """List the special tokens that the other model lacks."""
-        return [name for name, row in zip(SPECIAL_TOKENS, self.rows, strict=False) if row is None]
+        return [name for name, row in zip(SPECIAL_TOKENS, self.rows, strict=False) if row == -1]
+
+    @property
+    def size(self) -> int:
+        """Return the number of tokens in the other model."""
+        return len(self.rows) - len(self.lacking)
+
+    def reorder(self, tensor: Tensor) -> Tensor:
+        """Put an embedding (V, D) or a bias (V,) into our order.
+
+        A token that the other model lacks is embedded as zeros, and never predicted.
+        """
+        lacking = tensor.new_full((1, *tensor.shape[1:]), _NEVER if tensor.dim() == 1 else 0.0)
+        return torch.cat([tensor, lacking])[list(self.rows)]
 
 
 def read_vocabularies(
@@ -195,7 +189,7 @@ def read_vocabularies(
         CheckpointError: if one cannot be read, a token is there twice or empty, or the special
             tokens cannot be told.
     """
-    read = [_from_json(p) if p.suffix == ".json" else _from_text(p) for p in (source, target)]
+    read = [_tokens(path) for path in (source, target)]
     for kind, name in vars(special).items():
         if name is not None and all(name not in tokens for tokens in read):
             raise CheckpointError(
@@ -211,64 +205,49 @@ def _convert(path: Path, tokens: list[str], special: SpecialNames) -> ConvertedV
             f"{path}: expected each token once, got {twice[0]!r} {tokens.count(twice[0])} times; "
             "the place of a token must be its id in the model"
         )
-    names = [_find(path, tokens, kind, getattr(special, kind)) for kind in _USUAL_NAMES]
-    rows = [tokens.index(name) if name is not None else None for name in names]
-    if twice := [str(name) for name in names if name is not None and names.count(name) > 1]:
-        raise CheckpointError(
-            f"{path}: expected four different special tokens, got {twice[0]!r} twice; name them by "
-            "--pad, --unk, --start and --end"
-        )
+    rows = []
+    for kind, usual in _USUAL_NAMES.items():
+        name = getattr(special, kind)
+        found = [name] if name in tokens else [token for token in tokens if token.lower() in usual]
+        if len(found) > 1:
+            raise CheckpointError(f"{path}: got both {' and '.join(found)}; say which by --{kind}")
+        rows.append(tokens.index(found[0]) if found else -1)
     others = [row for row in range(len(tokens)) if row not in rows]
     words = tuple(tokens[row] for row in others)
-    if taken := sorted(set(SPECIAL_TOKENS) & set(words)):
+    twice = [tokens[row] for row in rows if row != -1 and rows.count(row) > 1]
+    if odd := [*twice, *(word for word in words if word in SPECIAL_TOKENS)]:
         raise CheckpointError(
-            f"{path}: {taken[0]!r} is there beside another special token of that meaning; rename "
-            "it in the file"
+            f"{path}: expected four different special tokens, got {odd[0]!r} beside another of its "
+            "meaning; name them by --pad, --unk, --start and --end, or rename it in the file"
         )
-    return ConvertedVocabulary(words, (*rows, *others))
+    return ConvertedVocabulary(path, words, (*rows, *others))
 
 
-def _from_json(path: Path) -> list[str]:
-    values: Any = read_json(path)
-    if isinstance(values, dict):
-        if not all(type(id) is int for id in values.values()) or sorted(values.values()) != list(
-            range(len(values))
-        ):
+def _tokens(path: Path) -> list[str]:
+    """Read the tokens of a vocabulary in the order of their ids."""
+    if path.suffix == ".json":
+        given: Any = read_json(path)
+        tokens = given
+        if isinstance(given, dict) and all(type(id) is int for id in given.values()):
+            tokens = sorted(given, key=given.__getitem__)
+            if [given[token] for token in tokens] != list(range(len(tokens))):
+                tokens = None
+        if not isinstance(tokens, list) or not all(type(token) is str for token in tokens):
             raise CheckpointError(
-                f"{path}: expected an object with the ids 0 to {len(values) - 1}, each once; got "
-                "others"
+                f"{path}: expected a list of tokens, or an object with the ids of tokens, 0, 1, 2 "
+                f"and so on; got {given!r:.40}"
             )
-        values = sorted(values, key=values.__getitem__)
-    if not isinstance(values, list) or not all(type(token) is str for token in values):
-        raise CheckpointError(
-            f"{path}: expected a list of tokens, or an object with the id of each token; got "
-            f"{values!r:.40}"
-        )
-    return values
-
-
-def _from_text(path: Path) -> list[str]:
+        return tokens
     try:
-        text = read_bytes(path).decode("utf-8-sig")
+        tokens = lines_of(read_bytes(path))
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path}: expected text in UTF-8 ({error}); convert it") from error
-    tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if "" in tokens:
         raise CheckpointError(
             f"{path}, line {tokens.index('') + 1}: expected a token, got an empty line; a "
             "vocabulary with such tokens can be given as JSON"
         )
     return tokens
-
-
-def _find(path: Path, tokens: list[str], kind: str, name: str | None) -> str | None:
-    """Return the special token of a kind: the named one if it is there, or one of usual name."""
-    if name in tokens:
-        return name
-    found = [token for token in tokens if token.lower() in _USUAL_NAMES[kind]]
-    if len(found) > 1:
-        raise CheckpointError(f"{path}: got both {' and '.join(found)}; say which by --{kind}")
-    return found[0] if found else None
 
 
 def untypable(tokenizer: WordTokenizer) -> list[str]:

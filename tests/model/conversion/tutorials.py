@@ -79,101 +79,17 @@ def _recording(forward: Callable[..., Any], name: str, weights: dict[str, Tensor
 
 def hook_of(attention: str) -> str:
     """Our hook point for the weights of an attention of theirs."""
-    attention = re.sub("multihead_attn|src_attn", "cross_attention", attention)
-    return (
-        attention.removeprefix("transformer.").replace("self_attn", "self_attention") + ".weights"
-    )
+    ours = attention.removeprefix("transformer.").replace("multihead_attn", "cross_attention")
+    return ours.replace("self_attn", "self_attention") + ".weights"
 
 
-class AnnotatedModel:
-    """The Annotated Transformer's computation, from its published formulas, on a state dict."""
+class AnnotatedNorm(nn.LayerNorm):
+    """Divides as the Annotated Transformer does, by the unbiased deviation and a bit more."""
 
-    def __init__(self, n_layers: int) -> None:
-        self.n_layers = n_layers
-        self.state: State = {}
-        for stack, attentions in (("encoder", 1), ("decoder", 2)):
-            for layer in range(n_layers):
-                at = f"{stack}.layers.{layer}"
-                for name in ("self_attn", "src_attn")[:attentions]:
-                    for i in range(4):
-                        self._linear(f"{at}.{name}.linears.{i}", D, D)
-                self._linear(f"{at}.feed_forward.w_1", D, D_FF)
-                self._linear(f"{at}.feed_forward.w_2", D_FF, D)
-                for i in range(attentions + 1):
-                    self._norm(f"{at}.sublayer.{i}.norm")
-            self._norm(f"{stack}.norm")
-        for side, size in (("src", len(GERMAN)), ("tgt", len(ENGLISH))):
-            self.state[f"{side}_embed.0.lut.weight"] = torch.randn(size, D) / math.sqrt(D)
-            self.state[f"{side}_embed.1.pe"] = sinusoidal_positions(LONGEST, D)[None]
-        self._linear("generator.proj", D, len(ENGLISH))
-        self.weights: dict[str, Tensor] = {}
-
-    def _linear(self, name: str, inner: int, outer: int) -> None:
-        self.state[f"{name}.weight"] = torch.randn(outer, inner) / math.sqrt(inner)
-        self.state[f"{name}.bias"] = 0.1 * torch.randn(outer)
-
-    def _norm(self, name: str) -> None:
-        self.state[f"{name}.a_2"] = 1 + 0.1 * torch.randn(D)
-        self.state[f"{name}.b_2"] = 0.1 * torch.randn(D)
-
-    def state_dict(self) -> State:
-        return self.state
-
-    def double(self) -> AnnotatedModel:
-        """Make the model float64, as a module's method of this name does."""
-        self.state = {name: tensor.double() for name, tensor in self.state.items()}
-        return self
-
-    def linear(self, name: str, x: Tensor) -> Tensor:
-        return x @ self.state[f"{name}.weight"].T + self.state[f"{name}.bias"]
-
-    def norm(self, name: str, x: Tensor) -> Tensor:
-        deviation = x.std(-1, keepdim=True)  # the unbiased one
-        scaled = (x - x.mean(-1, keepdim=True)) / (deviation + 1e-6)
-        return self.state[f"{name}.a_2"] * scaled + self.state[f"{name}.b_2"]
-
-    def attention(self, name: str, x: Tensor, y: Tensor, allowed: Tensor) -> Tensor:
-        q, k, v = (
-            self.linear(f"{name}.linears.{i}", z).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-            for i, z in enumerate((x, y, y))
-        )
-        scores = (q @ k.mT / math.sqrt(D / HEADS)).masked_fill(~allowed, -1e9)
-        self.weights[hook_of(name)] = weights = scores.softmax(-1)
-        return self.linear(f"{name}.linears.3", (weights @ v).transpose(1, 2).flatten(2))
-
-    def feed_forward(self, name: str, x: Tensor) -> Tensor:
-        return self.linear(f"{name}.w_2", self.linear(f"{name}.w_1", x).relu())
-
-    def embed(self, side: str, ids: Tensor) -> Tensor:
-        table, positions = (
-            self.state[f"{side}_embed.0.lut.weight"],
-            self.state[f"{side}_embed.1.pe"],
-        )
-        return table[ids] * math.sqrt(D) + positions[:, : ids.shape[1]]
-
-    def __call__(self, source: Tensor, target: Tensor, padding: Tensor) -> Tensor:
-        seen = ~padding[:, None, None]
-        past = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
-        x = self.embed("src", source)
-        for layer in range(self.n_layers):
-            at = f"encoder.layers.{layer}"
-            y = self.norm(f"{at}.sublayer.0.norm", x)
-            x = x + self.attention(f"{at}.self_attn", y, y, seen)
-            x = x + self.feed_forward(f"{at}.feed_forward", self.norm(f"{at}.sublayer.1.norm", x))
-        memory = self.norm("encoder.norm", x)
-        x = self.embed("tgt", target)
-        for layer in range(self.n_layers):
-            at = f"decoder.layers.{layer}"
-            y = self.norm(f"{at}.sublayer.0.norm", x)
-            x = x + self.attention(f"{at}.self_attn", y, y, past)
-            y = self.norm(f"{at}.sublayer.1.norm", x)
-            x = x + self.attention(f"{at}.src_attn", y, memory, seen)
-            x = x + self.feed_forward(f"{at}.feed_forward", self.norm(f"{at}.sublayer.2.norm", x))
-        return self.linear("generator.proj", self.norm("decoder.norm", x))
-
-    def record(self, weights: dict[str, Tensor]) -> None:
-        """Write the weights of each attention (B, H, Q, M) into a dictionary when it runs."""
-        self.weights = weights
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, D) → (…, D)."""
+        scaled = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6)
+        return self.weight * scaled + self.bias
 
 
 def tutorial_model(*, batch_first: bool = True, **settings: Any) -> TutorialModel:
@@ -187,9 +103,44 @@ def tutorial_model(*, batch_first: bool = True, **settings: Any) -> TutorialMode
     return model.eval()
 
 
-def annotated_model(n_layers: int = 2) -> AnnotatedModel:
-    torch.manual_seed(5)
-    return AnnotatedModel(n_layers)
+def annotated_model() -> TutorialModel:
+    """Make a model that computes what the Annotated Transformer does."""
+    model = tutorial_model(norm_first=True)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.__class__ = AnnotatedNorm
+    return model
+
+
+_ANNOTATED = {
+    r"transformer\.": "",
+    "multihead_attn": "src_attn",
+    "out_proj": "linears.3",
+    "linear([12])": r"feed_forward.w_\1",
+    r"norm1\.": "sublayer.0.norm.",
+    r"norm2\.": "sublayer.1.norm.",
+    r"norm3\.": "sublayer.2.norm.",
+    r"norm\.weight": "norm.a_2",
+    r"norm\.bias": "norm.b_2",
+    r"(src|tgt)_tok_emb": r"\1_embed.0.lut",
+    "pos_embedding": "src_embed.1.pe",
+    "generator": "generator.proj",
+}
+
+
+def annotated_names(state: State) -> State:
+    """Give the tensors of ``annotated_model`` the names that they have in the tutorial."""
+    renamed: State = {}
+    for name, tensor in state.items():
+        for pattern, theirs in _ANNOTATED.items():
+            name = re.sub(pattern, theirs, name)
+        before, fused, kind = name.partition("in_proj_")
+        if fused:
+            parts = enumerate(tensor.chunk(3))
+            renamed |= {f"{before}linears.{i}.{kind}": part.clone() for i, part in parts}
+        else:
+            renamed[name] = tensor
+    return renamed | {"tgt_embed.1.pe": renamed["src_embed.1.pe"]}
 
 
 def from_torch(folder: Path, state: Any, **changes: Any) -> FromTorchArguments:
