@@ -27,7 +27,8 @@ from headwise.viz_app.analysis.labels import (
     token_label,
     token_labels,
 )
-from headwise.viz_app.figures.account import heads_map, signed_bars, waterfall
+from headwise.viz_app.figures.account import heads_map, waterfall
+from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.mosaic import mosaic
 from headwise.viz_app.figures.notebook import NotebookMaps, notebook_maps
@@ -244,7 +245,7 @@ def _drawings(
     def bars(name: str, note: str, parts: Mapping[str, float]) -> Drawing:
         values = list(parts.values())
         ends = max(limit, *map(abs, values))
-        return Drawing(name, note, signed_bars(list(parts), values, theme=theme, limit=ends))
+        return Drawing(name, note, bar_chart(list(parts), values, theme=theme, limit=ends))
 
     by_layer = {bar.label: bar.value for bar in bars_by_layer(account)}
     by_size = bars_by_size(dict(account.named()), smallest)

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import plotly.graph_objects as go
 
-from headwise.viz_app.figures.charts import token_bars
+from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.figures.curves import training_curves
 from headwise.viz_app.figures.maps import attention_map, mask_map, similarity_map, vector_map
@@ -43,7 +43,7 @@ def drawings(labels: Sequence[str]) -> dict[str, go.Figure | str]:
         "similarity": similarity_map(square, labels=labels, theme=LIGHT),
         "vectors": vector_map(square, labels=labels, limit=1, theme=LIGHT),
         "mask": mask_map(lower, **axes, titles=("query", "key"), theme=LIGHT),
-        "bars": token_bars(labels, [0.5] * n, theme=LIGHT),
+        "bars": bar_chart(labels, [0.5] * n, theme=LIGHT),
         "scores": score_stages(
             square[:1].repeat(2, axis=0),
             square[0],

@@ -1,14 +1,14 @@
-"""Draws the account of a word: signed parts as a waterfall or bars, heads by what they read."""
+"""Draws the account of a word: its parts as a waterfall, heads by what they read."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from headwise.viz_app.figures.bars import signed_colours
 from headwise.viz_app.figures.matrix import (
     COLOUR_BAR,
     colour_bar,
@@ -17,141 +17,10 @@ from headwise.viz_app.figures.matrix import (
     token_axis,
 )
 from headwise.viz_app.figures.selecting import Target, frame, selectable_cells
-from headwise.viz_app.figures.theme import (
-    Properties,
-    Theme,
-    difference_scale,
-    escape_plotly,
-    new_figure,
-)
+from headwise.viz_app.figures.theme import Theme, difference_scale, escape_plotly, new_figure
 
-_ROW, _COLUMN, _LETTER = 22, 40, 6.2
-"""Pixels of a row of bars or cells, of a column of the waterfall or of cells at most, and of a
-letter beside a bar."""
-
-
-def _colours(values: Sequence[float], theme: Theme) -> list[str]:
-    """Return the colour of each bar: the end of the diverging scale on its side of 0."""
-    low, high = theme.difference[1], theme.difference[-2]
-    return [high if value >= 0 else low for value in values]
-
-
-def signed_text(value: float, limit: float = 1.0) -> str:
-    """Write a signed value with three digits, or more on a scale that ends below 0.1.
-
-    Of a smaller one it is written on which side of 0 it is.
-    """
-    digits = max(3, 2 - math.floor(math.log10(limit)))
-    if not value:
-        return "0"
-    if round(value, digits):
-        return f"{value:+.{digits}f}"
-    least = f"{10.0**-digits:.{digits}f}"
-    return f"<{least}" if value > 0 else f">-{least}"
-
-
-def signed_bars(
-    labels: Sequence[str],
-    values: Sequence[float],
-    *,
-    theme: Theme,
-    limit: float,
-    written: Sequence[str] | None = None,
-    marked: int | None = None,
-    clicks: Sequence[str] = (),
-) -> go.Figure:
-    """Draw signed parts as bars on one axis from -limit to limit.
-
-    Args:
-        labels, values: of each bar, the first on top.
-        theme: colours.
-        limit: magnitude at both ends of the axis.
-        written: what stands at the right of each bar's row; the value if it is not given.
-        marked: place of the bar that is framed.
-        clicks: what a click on each bar does; it gives the bar's place, counted from 0.
-    """
-    texts = [signed_text(value, limit) for value in values] if written is None else list(written)
-    places = list(range(len(labels)))
-    room = 0.03 * limit
-    data: list[Properties] = [
-        {
-            "type": "bar",
-            "x": list(values),  # Plotly counts a typed array of bars as changed, and draws twice
-            "y": places,
-            "orientation": "h",
-            "marker": {"color": _colours(values, theme)},
-            "text": [escape_plotly(text) for text in texts],
-            "textposition": "none",
-            "hoverinfo": "skip",
-        }
-    ]
-    if clicks:
-        same = {"marker": {"opacity": 1}}
-        data[0] |= {"selected": same, "unselected": same}
-        invisible = {"marker": {"opacity": 0}}
-        data.append(
-            {
-                "type": "bar",
-                "x": [2 * (limit + room)] * len(labels),
-                "y": places,
-                "base": -limit - room,
-                "orientation": "h",
-                "width": 1,
-                "customdata": [str(place) for place in places],
-                "marker": {"opacity": 0, "color": theme.series[0]},
-                "selected": invisible,
-                "unselected": invisible,
-                "hovertext": [escape_plotly(text) for text in clicks],
-                "hovertemplate": "%{hovertext}<extra></extra>",
-            }
-        )
-    shapes = []
-    if marked is not None:
-        shapes.append(
-            frame((0, 1), (marked - 0.5, marked + 0.5), theme=theme, xref="x domain", width=1.5)
-        )
-    left = 20 + 7 * min(max(map(len, labels), default=0), 24)
-    right = 8 + _LETTER * max(map(len, texts), default=0)
-    return new_figure(
-        theme,
-        data,
-        {
-            "height": _ROW * len(labels) + 16,
-            "meta": {"readable": round(left + 50 + right)},
-            "margin": {"l": left, "r": right, "t": 4, "b": 4},
-            "annotations": [
-                {
-                    **{"x": 1, "xref": "x domain", "xanchor": "left", "y": place, "text": text},
-                    "showarrow": False,
-                    "font": {"color": theme.muted, "size": 12},
-                }
-                for place, text in enumerate(data[0]["text"])
-            ],
-            "bargap": 0.3,
-            "barmode": "overlay",
-            "hovermode": "closest",
-            "shapes": [
-                {
-                    "type": "line",
-                    "x0": 0,
-                    "x1": 0,
-                    "y0": 0,
-                    "y1": 1,
-                    "yref": "y domain",
-                    "line": {"color": theme.line, "width": 1},
-                },
-                *shapes,
-            ],
-            "xaxis": {"range": [-limit - room, limit + room], "visible": False},
-            "yaxis": {
-                "range": [len(labels) - 0.5, -0.5],
-                "tickvals": places,
-                "ticktext": [escape_plotly(label[:24]) for label in labels],
-                "ticklabelstandoff": 4,
-                "ticklabeloverflow": "allow",  # as in token_axis
-            },
-        },
-    )
+_ROW, _COLUMN = 22, 40
+"""Pixels of a row of cells, and of a column of the waterfall or of cells at most."""
 
 
 def waterfall(
@@ -168,7 +37,7 @@ def waterfall(
     heights = [*values, float(ends[-1])]
     bases = [*ends[:-1], 0.0]
     names = [*labels, total]
-    colours = [*_colours(values, theme), theme.accent]
+    colours = [*signed_colours(values, theme), theme.accent]
     tops = [max(base, base + height) for base, height in zip(bases, heights, strict=True)]
     span = float(np.ptp([0.0, *ends])) or 1.0
     return new_figure(

@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 
 from headwise.model.ties import descending
 from headwise.viz_app.figures.head_matrix import StepColumns, step_ticks
+from headwise.viz_app.figures.lines import LEGEND_ABOVE, line, line_chart, look
 from headwise.viz_app.figures.selecting import vertical_line
 from headwise.viz_app.figures.theme import (
     Properties,
@@ -49,43 +50,32 @@ def measure_lines(
     """
     if len(lines) > len(theme.series):
         raise ValueError(f"expected at most {len(theme.series)} lines, got {len(lines)}")
-    data: list[Properties] = []
-    for (name, values), colour in zip(lines.items(), theme.series, strict=False):
+    for name, values in lines.items():
         if len(values) != len(steps):
             raise ValueError(f"{name}: expected {len(steps)} values, got {len(values)}")
-        data.append(
-            {
-                "type": "scatter",
-                "x": list(range(len(steps))),
-                "y": np.asarray(values, np.float32),
-                "name": escape_plotly(name),
-                "text": [f"step {step:,}" for step in steps],
-                "mode": "lines+markers",
-                "line": {"color": colour, "width": 1.5},
-                "marker": {"size": 5},
-                "hovertemplate": f"{escape_plotly(name)}<br>%{{text}}: %{{y:.2f}}<extra></extra>",
-            }
-        )
-    return new_figure(
-        theme,
-        data,
-        {
-            "height": 270 + 19 * len(lines),  # the legend may have a line for each
-            "margin": {"l": 34, "r": 14, "t": 8, "b": 58},
-            "showlegend": True,
-            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-            "shapes": [vertical_line(marked, theme=theme)] if marked is not None else [],
-            "xaxis": {
-                "range": [-0.3, len(steps) - 0.7],
-                "tickangle": -90,
-                **step_ticks(steps, max(1, math.ceil(len(steps) / 20))),
-            },
-            "yaxis": {
-                "range": [-0.03, 1.03],
-                "tickvals": [0, 0.25, 0.5, 0.75, 1],
-                "showgrid": True,
-            },
+    return line_chart(
+        [
+            line(
+                list(range(len(steps))),
+                values,
+                **look(place, theme),
+                name=name,
+                hover=f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.2f}}",
+                texts=[f"{step:,}" for step in steps],
+            )
+            for place, (name, values) in enumerate(lines.items())
+        ],
+        theme=theme,
+        x={
+            "range": [-0.3, len(steps) - 0.7],
+            "tickangle": -90,
+            **step_ticks(steps, max(1, math.ceil(len(steps) / 20))),
         },
+        y={"range": [-0.03, 1.03], "tickvals": [0, 0.25, 0.5, 0.75, 1]},
+        margin={"l": 34, "r": 14, "b": 58},
+        height=270 + 19 * len(lines),  # the legend may have a line for each
+        legend=LEGEND_ABOVE,
+        shapes=[vertical_line(marked, theme=theme)] if marked is not None else [],
     )
 
 
@@ -101,7 +91,7 @@ def named_lines(
     """Draw values, (checkpoints, lines), as lines with their names at the right end.
 
     A vertical line marks the checkpoint whose index is ``marked``; the ``customdata`` of a mark is
-    the index of its checkpoint.
+    its step.
 
     Args:
         values: (checkpoints, lines).
@@ -111,73 +101,58 @@ def named_lines(
         theme: colours.
         marked: index of a checkpoint.
     """
-    places = list(range(len(steps)))
-    written = [f"{step:,}" for step in steps]
-    colours = [theme.series[line % len(theme.series)] for line in range(len(names))]
+    looks = [look(place, theme) for place in range(len(names))]
     least, most = float(values.min(initial=0.0)), float(values.max(initial=0.5))
     beyond = 0.04 * (most - least)
     least, most = least - beyond, most + beyond
     inner = _LINES - _ABOVE - _BELOW
-    heights = (values[-1] - least) / (most - least) * inner
-    opaque = {"marker": {"opacity": 1}}
+    heights = _spread((values[-1] - least) / (most - least) * inner, inner)
     longest = min(_LONGEST, max(map(len, names), default=0))
     left, right = 56, 42 + 8 * longest
-    return new_figure(
-        theme,
+    return line_chart(
         [
-            {
-                "type": "scatter",
-                "x": places,
-                "y": values[:, line],
-                "mode": "lines+markers",
-                "line": {"color": colour, "dash": ("solid", "dash")[line // len(theme.series) % 2]},
-                "marker": {"size": 6},
-                "text": written,
-                "customdata": [str(place) for place in places],
-                "selected": opaque,
-                "unselected": opaque,
-                "hovertemplate": f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}"
-                "<extra></extra>",
-            }
-            for line, (name, colour) in enumerate(zip(names, colours, strict=True))
+            line(
+                list(range(len(steps))),
+                values[:, place],
+                **looks[place],
+                hover=f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}",
+                texts=[f"{step:,}" for step in steps],
+                clicks=[str(step) for step in steps],
+            )
+            for place, name in enumerate(names)
         ],
-        {
-            "height": _LINES,
-            "margin": {"l": left, "r": right, "t": _ABOVE, "b": _BELOW},
-            "meta": {"readable": left + min(36 * len(steps), 480) + right},
-            "xaxis": {
-                "tickvals": places,
-                "ticktext": written,
-                "title": {"text": "checkpoint, by training step"},
-                "range": [-0.3, len(steps) - 0.7],
-            },
-            "yaxis": {
-                "range": [least, most],
-                "title": {"text": escape_plotly(title)},
-                "showgrid": True,
-                "zeroline": True,
-                "zerolinecolor": theme.line,
-            },
-            "shapes": [vertical_line(marked, theme=theme, dash="dot")],
-            "annotations": [
-                {
-                    "x": 1,
-                    "y": height / inner,
-                    "xref": "paper",
-                    "yref": "paper",
-                    "xanchor": "left",
-                    "yanchor": "middle",
-                    "xshift": 8,
-                    "showarrow": False,
-                    "text": f'<span style="color:{colour}">●</span> '
-                    + escape_plotly(shorten(name, _LONGEST)),
-                    "font": {"color": theme.text, "size": 13},
-                }
-                for name, colour, height in zip(
-                    names, colours, _spread(heights, inner), strict=True
-                )
-            ],
+        theme=theme,
+        x={
+            "title": "checkpoint, by training step",
+            "range": [-0.3, len(steps) - 0.7],
+            **step_ticks(steps, 1),
         },
+        y={
+            "title": title,
+            "range": [least, most],
+            "zeroline": True,
+            "zerolinecolor": theme.line,
+        },
+        margin={"l": left, "r": right, "t": _ABOVE, "b": _BELOW},
+        height=_LINES,
+        meta={"readable": left + min(36 * len(steps), 480) + right},
+        shapes=[vertical_line(marked, theme=theme, dash="dot")],
+        annotations=[
+            {
+                "x": 1,
+                "y": height / inner,
+                "xref": "paper",
+                "yref": "paper",
+                "xanchor": "left",
+                "yanchor": "middle",
+                "xshift": 8,
+                "showarrow": False,
+                "text": f'<span style="color:{each["colour"]}">●</span> '
+                + escape_plotly(shorten(name, _LONGEST)),
+                "font": {"color": theme.text, "size": 13},
+            }
+            for name, each, height in zip(names, looks, heights, strict=True)
+        ],
     )
 
 
@@ -185,10 +160,10 @@ def _spread(heights: Floats, most: float) -> list[float]:
     """Return the heights, moved up, and down again below ``most``, where they are too close."""
     moved = heights.astype(float)
     below, above = -np.inf, most + _APART
-    for line in descending(-heights):
-        below = moved[line] = max(moved[line], below + _APART)
-    for line in descending(-heights)[::-1]:
-        above = moved[line] = min(moved[line], above - _APART)
+    for place in descending(-heights):
+        below = moved[place] = max(moved[place], below + _APART)
+    for place in descending(-heights)[::-1]:
+        above = moved[place] = min(moved[place], above - _APART)
     return [float(height) for height in moved]
 
 
@@ -234,7 +209,7 @@ def stage_charts(
     for place, (chart, colour) in enumerate(zip(charts, cycle(theme.series), strict=False)):
         y = f"y{place + 1}" if place else "y"
         high = 1 - place * (_HEIGHT + _TITLE) / whole
-        data.append(_line(chart, steps, colour) | {"yaxis": y})
+        data.append(_line(chart, steps, colour, y))
         axes[f"yaxis{y[1:]}"] = {
             "domain": [max(high - _HEIGHT / whole, 0.0), high],
             "range": _range(chart),
@@ -273,30 +248,25 @@ def stage_charts(
     )
 
 
-def _line(chart: StageChart, steps: Sequence[int], colour: str) -> Properties:
+def _line(chart: StageChart, steps: Sequence[int], colour: str, of: str) -> Properties:
     if {len(chart.values), len(chart.words)} != {len(steps)}:
         raise ValueError(
             f"{chart.name}: expected {len(steps)} values and words, got {len(chart.values)} and "
             f"{len(chart.words)}"
         )
-    opaque = {"marker": {"opacity": 1}}
-    return {
-        "type": "scatter",
-        "x": list(range(len(steps))),
-        "y": np.asarray(chart.values, np.float32),
-        "name": escape_plotly(chart.name),
-        "mode": "lines+markers",
-        "line": {"color": colour, "width": 1.5},
-        "marker": {"size": 7, "color": colour},
-        "customdata": [str(step) for step in steps],
-        "text": [
+    return line(
+        list(range(len(steps))),
+        chart.values,
+        colour=colour,
+        name=chart.name,
+        hover="%{text}",
+        texts=[
             escape_lines([f"step {step:,}", *textwrap.wrap(words, _LETTERS)])
             for step, words in zip(steps, chart.words, strict=True)
         ],
-        "selected": opaque,
-        "unselected": opaque,
-        "hovertemplate": "%{text}<extra></extra>",
-    }
+        clicks=[str(step) for step in steps],
+        yaxis=of,
+    )
 
 
 def _range(chart: StageChart) -> list[float]:

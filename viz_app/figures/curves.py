@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from headwise.viz_app.figures.lines import DASHES, line
 from headwise.viz_app.figures.selecting import vertical_line
 from headwise.viz_app.figures.theme import (
     Properties,
     Theme,
-    escape_lines,
     escape_plotly,
     new_figure,
 )
@@ -37,7 +37,6 @@ MOST_RUNS = 6
 """Most runs in one figure: as many as there are colours of lines."""
 MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf", "exact")
 """Quantities of our log that are measured at milestones only; their markers can be clicked."""
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 _LINE, _TITLE = 20, 24
 """Pixels of a line of text above the charts, and of a chart's title."""
@@ -111,9 +110,9 @@ def training_curves(
         if steps.log and steps.has_zero:
             dotted = {"color": theme.line, "width": 1.5, "dash": "dot"}
             shapes.append(vertical_line(steps.line, theme=theme, name="", line=dotted, **below))
-    for line, (run, onset, colour) in enumerate(overfitted):
+    for row, (run, onset, colour) in enumerate(overfitted):
         shapes.append(_shade(onset, colour, steps))
-        lines = len(overfitted) - line
+        lines = len(overfitted) - row
         layout["annotations"].append(_overfitting(run.name, onset, colour, above + _LINE * lines))
     return new_figure(theme, data, layout | {"shapes": shapes})
 
@@ -155,18 +154,17 @@ def _loss_axis(runs: Sequence[RunCurves]) -> dict[str, object]:
 def _raw(curve: Curve, place: int, number: int, steps: StepAxis, theme: Theme) -> Properties:
     """Return a trace of the unsmoothed values, pale."""
     x, y = axis_names(place)
-    return {
-        "type": "scatter",
-        "x": _places(curve, steps),
-        "y": curve.values.astype(np.float32),
-        "xaxis": x,
-        "yaxis": y,
-        "mode": "lines",
-        "line": {"color": theme.series[number], "width": 1},
-        "opacity": 0.3,
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    return line(
+        _places(curve, steps),
+        curve.values,
+        colour=theme.series[number],
+        mode="lines",
+        width=1,
+        xaxis=x,
+        yaxis=y,
+        opacity=0.3,
+        showlegend=False,
+    )
 
 
 def _places(curve: Curve, steps: StepAxis) -> np.ndarray:
@@ -185,49 +183,41 @@ def _line(
 ) -> Properties:
     """Return a trace of one quantity of one run."""
     x, y = axis_names(place)
-    curve, colour = run.curves[name], theme.series[number]
+    curve = run.curves[name]
     what = {"train_loss": run.batches, **_WORDS}.get(name, panel.title)
     marked = is_of_milestones(name)
     shape = "-open" if name == "train_sample_loss" else ""
     in_legend = place == 0 and (not several or name == _drawn_names(run, panel)[-1])
     places, values = _places(curve, steps), curve.values.astype(np.float32)
-    numbers, bars = curve.steps, _bars(run, name)
+    numbers, reach = curve.steps, _reach(run, name)
     if steps.log and len(curve) > 1 and curve.steps[0] <= 0:
         # No line leads from step 0 over the dotted line.
-        places, values, bars = (
-            np.insert(each, 1, np.nan, axis=-1) for each in (places, values, bars)
+        places, values, reach = (
+            np.insert(each, 1, np.nan, axis=-1) for each in (places, values, reach)
         )
         numbers = np.insert(numbers, 1, 0)
-    name_of_run = f"{escape_plotly(run.name)}: " if several else ""
-    opaque = {"marker": {"opacity": 1}}
-    return {
-        "type": "scatter",
-        "x": places,
-        "y": values,
-        "xaxis": x,
-        "yaxis": y,
-        "mode": "lines+markers" if marked else "lines",
-        "name": escape_lines([run.name] if several else _wrapped(what)),
-        "line": {"color": colour, "width": 2 if marked else 1.2, "dash": _DASHES[number]},
-        "marker": {
-            "symbol": _SYMBOLS[number] + shape,
-            "size": 8,
-            "color": colour,
-            "line": {"width": 2} if shape else None,
-        },
-        "error_y": _error_bars(bars, colour) if name in run.intervals else None,
-        "customdata": [f"{step},{run.name}" for step in numbers.tolist()] if marked else None,
-        "text": [f"{step:,}" for step in numbers.tolist()] if marked else None,
-        "selected": opaque if marked else None,
-        "unselected": opaque if marked else None,
-        "hovertemplate": f"{name_of_run}{escape_plotly(what)}<br>"
-        f"step %{{{'text' if marked else 'x:,d'}}}<br>%{{y:{panel.form}}}<extra></extra>",
-        "showlegend": in_legend,
-        "cliponaxis": not marked,
-    }
+    said = escape_plotly(f"{run.name}: {what}" if several else what)
+    return line(
+        places,
+        values,
+        colour=theme.series[number],
+        dash=DASHES[number],
+        name=[run.name] if several else _wrapped(what),
+        hover=f"{said}<br>step %{{{'text' if marked else 'x:,d'}}}<br>%{{y:{panel.form}}}",
+        texts=[f"{step:,}" for step in numbers.tolist()] if marked else None,
+        clicks=[f"{step},{run.name}" for step in numbers.tolist()] if marked else None,
+        reach=reach if name in run.intervals else None,
+        mode="lines+markers" if marked else "lines",
+        width=None if marked else 1.2,
+        symbol=_SYMBOLS[number] + shape,
+        xaxis=x,
+        yaxis=y,
+        showlegend=in_legend,
+        cliponaxis=not marked,
+    )
 
 
-def _bars(run: RunCurves, name: str) -> np.ndarray:
+def _reach(run: RunCurves, name: str) -> np.ndarray:
     """Return how far each value's interval reaches below and above it, (2, n); NaN without one."""
     curve = run.curves[name]
     reach = np.full((2, len(curve)), np.nan, np.float32)
@@ -237,18 +227,6 @@ def _bars(run: RunCurves, name: str) -> np.ndarray:
         # A percentile of the resamples may lie on the other side of the value.
         reach[row] = np.maximum((curve.values - ends) * (1 if row == 0 else -1), 0)
     return reach
-
-
-def _error_bars(bars: np.ndarray, colour: str) -> Properties:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "arrayminus": bars[0],
-        "array": bars[1],
-        "color": colour,
-        "thickness": 1.2,
-        "width": 3,
-    }
 
 
 def _shade(onset: OverfittingOnset, colour: str, steps: StepAxis) -> Properties:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from headwise.viz_app.figures.lines import line
 from headwise.viz_app.figures.selecting import vertical_line
 from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
 from headwise.viz_app.figures.training_panels import Panel, StepAxis, axis_names, panels_layout
@@ -80,15 +81,8 @@ def _chance(axis: Properties, theme: Theme) -> Properties:
     (``between`` them is a layer that the browser's Plotly does not know.)
     """
     ends = [10**end for end in axis["range"]] if axis.get("type") == "log" else axis["range"]
-    return {
-        "type": "scatter",
-        "x": ends,
-        "y": [CHANCE, CHANCE],
-        "mode": "lines",
-        "line": {"color": theme.muted, "width": 1.5, "dash": "dot"},
-        "name": "chance",
-        "hoverinfo": "skip",
-    }
+    chance = [CHANCE, CHANCE]
+    return line(ends, chance, colour=theme.muted, dash="dot", name="chance", mode="lines")
 
 
 def _as_logged(curve: AccuracyCurve) -> RunCurves:
@@ -98,32 +92,23 @@ def _as_logged(curve: AccuracyCurve) -> RunCurves:
 
 
 def _line(curve: AccuracyCurve, steps: StepAxis, theme: Theme) -> Properties:
-    colour, opaque = theme.series[0], {"marker": {"opacity": 1}}
-    return {
-        "type": "scatter",
-        "x": [steps.place(step) for step in curve.steps],
-        "y": np.array([each.share for each in curve.values], np.float32),
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [each.high - each.share for each in curve.values],
-            "arrayminus": [each.share - each.low for each in curve.values],
-            "color": theme.muted,
-            "thickness": 1,
-            "width": 3,
-        },
-        "mode": "lines+markers",
-        "name": escape_plotly(curve.phenomenon or "all pairs"),
-        "line": {"color": colour, "width": 2},
-        "marker": {"size": 8, "color": colour},
-        "customdata": [f"{step},{curve.phenomenon}" for step in curve.steps],
-        "text": [
-            f"step {step:,}<br>right in {each.share:.1%} of {each.count:,}<br>95% interval "
-            f"{each.low:.1%} to {each.high:.1%}"
-            for step, each in zip(curve.steps, curve.values, strict=True)
-        ],
-        "selected": opaque,
-        "unselected": opaque,
-        "hovertemplate": "%{text}<extra></extra>",
-        "cliponaxis": False,
-    }
+    texts = [
+        f"step {step:,}<br>right in {each.share:.1%} of {each.count:,}<br>95% interval "
+        f"{each.low:.1%} to {each.high:.1%}"
+        for step, each in zip(curve.steps, curve.values, strict=True)
+    ]
+    low, share, high = (
+        np.array([getattr(each, name) for each in curve.values])
+        for name in ("low", "share", "high")
+    )
+    return line(
+        [steps.place(step) for step in curve.steps],
+        share,
+        colour=theme.series[0],
+        name=curve.phenomenon or "all pairs",
+        hover="%{text}",
+        texts=texts,
+        clicks=[f"{step},{curve.phenomenon}" for step in curve.steps],
+        reach=[share - low, high - share],
+        cliponaxis=False,
+    )

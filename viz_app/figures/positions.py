@@ -11,7 +11,15 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from headwise.viz_app.figures.theme import Theme, escape_plotly, new_figure, page_colours
+from headwise.viz_app.figures.lines import (
+    LEGEND_ABOVE,
+    LEGEND_NAMES,
+    axis,
+    line,
+    line_chart,
+    look,
+)
+from headwise.viz_app.figures.theme import Theme, escape_plotly, page_colours
 from headwise.viz_app.records.trace import Floats
 
 MOST_WAVES = 6
@@ -47,41 +55,27 @@ def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: 
         raise ValueError(
             f"expected {len(dimensions)} columns, got {curves.shape[1]} and {encoded.shape[1]}"
         )
-    places = np.linspace(0, len(encoded) - 1, len(curves))
+    places, positions = np.linspace(0, len(encoded) - 1, len(curves)), np.arange(len(encoded))
     lines = [
-        {
-            "type": "scatter",
-            "x": places,
-            "y": values,
-            "mode": "lines",
-            "line": {"color": colour, "width": 1.5},
-            "hoverinfo": "skip",
-        }
+        line(places, values, colour=colour, mode="lines")
         for values, colour in zip(curves.T, theme.series, strict=False)
     ]
     dots = [
-        {
-            "type": "scatter",
-            "x": np.arange(len(encoded)),
-            "y": values,
-            "mode": "markers",
-            "marker": {"color": colour, "size": 5},
-            "hovertemplate": f"pos %{{x}}<br>dimension {dimension}<br>%{{y:.3f}}<extra></extra>",
-        }
+        line(
+            positions,
+            values,
+            colour=colour,
+            mode="markers",
+            hover=f"pos %{{x}}<br>dimension {dimension}<br>%{{y:.3f}}",
+        )
         for values, dimension, colour in zip(encoded.T, dimensions, theme.series, strict=False)
     ]
-    return new_figure(
-        theme,
+    return line_chart(
         [*lines, *dots],
-        {
-            "height": 280,
-            "margin": {"l": 40, "r": 12, "t": 8, "b": 40},
-            "xaxis": {
-                "title": {"text": "pos", "standoff": 4},
-                "range": [-0.5, len(encoded) - 0.5],
-            },
-            "yaxis": {"range": [-1.08, 1.08], "tickvals": [-1, 0, 1], "showgrid": True},
-        },
+        theme=theme,
+        x={"title": "pos", "range": [-0.5, len(encoded) - 0.5]},
+        y={"range": [-1.08, 1.08], "tickvals": [-1, 0, 1]},
+        margin={"l": 40, "r": 12},
     )
 
 
@@ -121,81 +115,49 @@ def encoding_curves(
     waves are. Traces: a line of sines for each position, then one of cosines; both arrays are
     (positions, D / 2), from the shortest wave to the longest.
     """
-    return new_figure(
-        theme,
-        [
-            {
-                "type": "scatter",
-                "x": np.arange(len(values)),
-                "y": values.astype(np.float32),
-                "yaxis": axis,
-                "name": f"pos {position}",
-                "showlegend": axis == "y",
-                "mode": "lines",
-                "line": {"color": colour, "width": 1.5},
-                "hovertemplate": f"pos {position}<br>{what} %{{x}}<br>%{{y:.3f}}<extra></extra>",
-            }
-            for axis, what, encoded in (("y", "sine", sines), ("y2", "cosine", cosines))
-            for values, position, colour in zip(encoded, positions, theme.series, strict=False)
-        ],
-        {
-            "height": 340,
-            "margin": {"l": 52, "r": 12, "t": 30, "b": 40},
-            "showlegend": True,
-            "legend": {
-                "orientation": "h",
-                "x": 0,
-                "y": 1.02,
-                "yanchor": "bottom",
-                "itemclick": False,
-                "itemdoubleclick": False,
-            },
-            "xaxis": {
-                "title": {"text": "i, from the shortest wave to the longest", "standoff": 4},
-                "anchor": "y2",
-            },
-            **{
-                name: {
-                    "title": {"text": what, "standoff": 4},
-                    "domain": domain,
-                    "range": [-1.08, 1.08],
-                    "tickvals": [-1, 0, 1],
-                    "showgrid": True,
-                }
-                for name, what, domain in (
-                    ("yaxis", "sine", [0.54, 1]),
-                    ("yaxis2", "cosine", [0, 0.46]),
-                )
-            },
-        },
+    lines = [
+        line(
+            np.arange(len(values)),
+            values,
+            colour=colour,
+            name=f"pos {position}",
+            mode="lines",
+            hover=f"pos {position}<br>{what} %{{x}}<br>%{{y:.3f}}",
+            yaxis=of,
+            showlegend=of == "y",
+        )
+        for of, what, encoded in (("y", "sine", sines), ("y2", "cosine", cosines))
+        for values, position, colour in zip(encoded, positions, theme.series, strict=False)
+    ]
+    waves_of = {"range": [-1.08, 1.08], "tickvals": [-1, 0, 1]}
+    return line_chart(
+        lines,
+        theme=theme,
+        x={"title": "i, from the shortest wave to the longest", "anchor": "y2"},
+        y={"title": "sine", "domain": [0.54, 1], **waves_of},
+        yaxis2=axis(title="cosine", domain=[0, 0.46], showgrid=True, **waves_of),
+        margin={"l": 52, "r": 12, "t": 30},
+        height=340,
+        legend=LEGEND_ABOVE | LEGEND_NAMES,
     )
 
 
 def distance_curve(similarity: NDArray[np.floating], *, theme: Theme) -> go.Figure:
     """Draw the dot product of two encodings by the distance of their positions, from 0."""
     least, most = float(similarity.min()), float(similarity.max())
-    return new_figure(
-        theme,
+    return line_chart(
         [
-            {
-                "type": "scatter",
-                "x": np.arange(len(similarity)),
-                "y": similarity.astype(np.float32),
-                "mode": "lines+markers",
-                "line": {"color": theme.series[0], "width": 1.5},
-                "marker": {"size": 5},
-                "hovertemplate": "distance %{x}<br>product %{y:.3f}<extra></extra>",
-            }
+            line(
+                np.arange(len(similarity)),
+                similarity,
+                colour=theme.series[0],
+                hover="distance %{x}<br>product %{y:.3f}",
+            )
         ],
-        {
-            "height": 280,
-            "margin": {"l": 44, "r": 12, "t": 8, "b": 40},
-            "xaxis": {
-                "title": {"text": "distance", "standoff": 4},
-                "range": [-0.5, len(similarity) - 0.5],
-            },
-            "yaxis": {"range": [min(0.0, 1.08 * least), 1.08 * most], "showgrid": True},
-        },
+        theme=theme,
+        x={"title": "distance", "range": [-0.5, len(similarity) - 0.5]},
+        y={"range": [min(0.0, 1.08 * least), 1.08 * most]},
+        margin={"l": 44, "r": 12},
     )
 
 
@@ -206,33 +168,21 @@ def bias_curves(
 
     The bias is (heads, distances); distances rise, and below 0 the key comes before the query.
     """
-    dashes = ("solid", "dash", "dot", "dashdot")
-    return new_figure(
-        theme,
+    return line_chart(
         [
-            {
-                "type": "scatter",
-                "x": distances,
-                "y": values.astype(np.float32),
-                "name": escape_plotly(name),
-                "mode": "lines+markers",
-                "line": {
-                    "color": theme.series[head % len(theme.series)],
-                    "width": 1.5,
-                    "dash": dashes[head // len(theme.series) % len(dashes)],
-                },
-                "marker": {"size": 5},
-                "hovertemplate": f"{escape_plotly(name)}<br>distance %{{x}}<br>"
-                "adds %{y:.3f}<extra></extra>",
-            }
+            line(
+                distances,
+                values,
+                **look(head, theme),
+                name=name,
+                hover=f"{escape_plotly(name)}<br>distance %{{x}}<br>adds %{{y:.3f}}",
+            )
             for head, (values, name) in enumerate(zip(bias, names, strict=True))
         ],
-        {
-            "height": 340,
-            "margin": {"l": 48, "r": 12, "t": 8, "b": 40},
-            "showlegend": True,
-            "legend": {"itemclick": False, "itemdoubleclick": False},
-            "xaxis": {"title": {"text": "distance from query to key", "standoff": 4}},
-            "yaxis": {"title": {"text": "added to the score", "standoff": 4}, "showgrid": True},
-        },
+        theme=theme,
+        x={"title": "distance from query to key"},
+        y={"title": "added to the score"},
+        margin={"l": 48, "r": 12},
+        height=340,
+        legend=LEGEND_NAMES,
     )

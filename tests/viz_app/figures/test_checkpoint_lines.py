@@ -42,7 +42,7 @@ def test_named_lines_have_their_names_at_their_ends_without_overlap() -> None:
     for line, trace in enumerate(figure.data):
         np.testing.assert_array_equal(trace.y, cosines[:, line])
         assert list(trace.x) == [0, 1]
-        assert list(trace.customdata) == ["0", "1"]
+        assert list(trace.customdata) == ["0", "1000"]
     assert list(figure.layout.xaxis.ticktext) == ["0", "1,000"]
     notes = figure.layout.annotations
     assert [note.text.partition("</span> ")[2] for note in notes] == [

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import pytest
 from PIL import Image
 
-from headwise.viz_app.figures.charts import weight_bars
+from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.early import early_map
 from headwise.viz_app.figures.maps import attention_map, difference_map, share_map, vector_map
 from headwise.viz_app.figures.mosaic import mosaic
@@ -122,7 +122,7 @@ def test_a_row_with_a_scale_of_its_own_is_left_to_plotly() -> None:
 
 
 def test_there_is_none_of_bars_and_of_very_large_maps() -> None:
-    assert early_map(weight_bars(["a"], [0.5], theme=LIGHT)) == ""
+    assert early_map(bar_chart(["a"], [0.5], theme=LIGHT)) == ""
     large = np.zeros((201, 200), dtype=np.float32)
     labels = {"rows": ["r"] * 201, "columns": ["c"] * 200}
     assert early_map(attention_map(large, theme=LIGHT, **labels, **AXES)) == ""

@@ -17,6 +17,7 @@ from headwise.model.interface import Head
 from headwise.viz_app import figures
 from headwise.viz_app.figures.checkpoint_lines import StageChart
 from headwise.viz_app.figures.head_matrix import HeadRows
+from headwise.viz_app.figures.lines import line
 from headwise.viz_app.figures.theme import LIGHT, escape_plotly
 from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
 from headwise.viz_app.records.pairs import Accuracy, AccuracyCurve
@@ -41,17 +42,11 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
     "account.heads_map": lambda t: {
         "cells": CELLS[:, None].astype(float), "columns": ["c", t], "column_title": t, "limit": 1.0
     },
-    "account.signed_bars": lambda t: {
+    "account.waterfall": lambda t: {"labels": [t], "values": [0.5], "total": t},
+    "bars.bar_chart": lambda t: {
         "labels": [t, "b"], "values": [0.5, -0.5], "limit": 1.0, "written": [t, t],
         "clicks": [t, t],
     },
-    "account.waterfall": lambda t: {"labels": [t], "values": [0.5], "total": t},
-    "charts.changed_bars": lambda t: {"labels": [t], "before": [0.5], "after": [0.4]},
-    "charts.cosine_bars": lambda t: {"labels": [t], "values": [0.5]},
-    "charts.hidden_unit_bars": lambda t: {"units": [1], "values": [0.5]},
-    "charts.share_bars": lambda t: {"labels": [t], "shares": [1.0]},
-    "charts.token_bars": lambda t: {"labels": [t], "probabilities": [0.5]},
-    "charts.weight_bars": lambda t: {"labels": [t], "weights": [0.5]},
     "checkpoint_lines.measure_lines": lambda t: {
         "lines": {t: [0.1, 0.2]}, "steps": [0, 5], "marked": 0
     },
@@ -66,6 +61,10 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
     "head_matrix.head_matrix": lambda t: {
         "rows": HeadRows(_HEADS, [t, t], CELLS, [[t, t], [t, t]]), "steps": [0, 5],
         "kinds": {"cross": t}, "measured": t, "values": "share",
+    },
+    "lines.line_chart": lambda t: {
+        "lines": [line([0], [1.0], colour="#000000", name=t)], "x": {"title": t},
+        "y": {"title": t}, "margin": {},
     },
     "maps.attention_map": lambda t: {"weights": CELLS, "measured": t, **_axes(t)},
     "maps.difference_map": lambda t: {"difference": CELLS, **_axes(t)},
@@ -119,7 +118,7 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
 }  # fmt: skip
 """Function → what it is given with a text at each place where it takes one."""
 WITHOUT_TEXTS = {
-    *("charts.hidden_unit_bars", "maps.encoding_map", "positions.distance_curve"),
+    *("maps.encoding_map", "positions.distance_curve"),
     *("positions.encoding_curves", "positions.waves", "steps.contribution_bars", "mosaic.mosaic"),
 }
 """Functions that draw no text that they are given."""

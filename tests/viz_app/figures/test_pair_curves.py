@@ -29,7 +29,7 @@ def test_each_curve_has_a_chart_with_intervals_and_chance(theme: Theme) -> None:
     assert second.customdata == ("0,a, <b>", "200,a, <b>")
     assert "right in 75.0% of 12<br>95% interval 50.0% to 87.5%" in first.text[1]
     for chance, axis in zip(chances, ("y", "y2", "y3"), strict=True):
-        assert (chance.y, chance.yaxis, chance.customdata) == ((0.5, 0.5), axis, None)
+        assert (list(chance.y), chance.yaxis, chance.customdata) == ([0.5, 0.5], axis, None)
         assert chance.x == figure.layout.xaxis.range
     marked = [shape.x0 for shape in figure.layout.shapes if shape.name == "mark"]
     assert marked == [200] * 3

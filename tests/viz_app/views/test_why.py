@@ -337,7 +337,7 @@ def test_a_click_on_a_checkpoint_draws_the_whole_page_at_it(
     patch_views(
         monkeypatch,
         "why",
-        clicked_value=lambda _: "1",
+        clicked_value=lambda _: str(STEPS[1]),
         change_view=lambda *_, **choices: seen.append(f"step {choices['step']}"),
         redraw_all=lambda: seen.append("all"),
     )

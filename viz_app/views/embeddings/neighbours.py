@@ -14,7 +14,7 @@ from headwise.viz_app.analysis.embeddings import (
     similar_pairs,
 )
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.figures.charts import cosine_bars
+from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.maps import similarity_map
 from headwise.viz_app.views.embeddings.input import TraceSide
 from headwise.viz_app.views.shared.cache import cached
@@ -139,15 +139,20 @@ def show_neighbours(selection: Selection, side: TraceSide) -> None:
             if (place := clicked_value("neighbours")) is not None:
                 change_view(token=token_name(int(found.ids[int(place)])))
 
+        written = [f"{value:.3f}" for value in found.cosine]
+        if vocabulary.counted:
+            often = counts[found.ids].tolist()
+            written = [f"{text} · {n:,}×" for text, n in zip(written, often, strict=True)]
         values = ", ".join(
             f"{label} {value:.2f}" for label, value in zip(labels, found.cosine, strict=True)
         )
         show_figure(
-            cosine_bars(
+            bar_chart(
                 labels,
                 found.cosine.tolist(),
                 theme=selection.theme,
-                counts=counts[found.ids].tolist() if vocabulary.counted else None,
+                written=written,
+                clicks=[f"look up {label}" for label in labels],
             ),
             key="neighbours",
             alt=f"Nearest to {vocabulary.labels[id]}: {values}",

@@ -19,7 +19,7 @@ from headwise.viz_app.analysis.inside import (
     ResidualSteps,
     largest_positive,
 )
-from headwise.viz_app.figures.charts import hidden_unit_bars, share_bars
+from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.maps import vector_map
 from headwise.viz_app.figures.steps import contribution_bars, score_stages
 from headwise.viz_app.records.model import AttentionSublayer, FeedForwardSublayer, LayerTrace
@@ -278,10 +278,11 @@ def show_shares(
         "along its direction: bars sum to 1, and a head that pulls the other way is below 0. "
         f"Head {head + 1} has {shares.shares[head]:.3f}.",
     ):
-        bars = share_bars(
-            labels, shares.shares[: len(labels)].tolist(), theme=selection.theme, marked=head
-        )
-        show_figure(bars, key="shares", alt="Each head's share in the output of the layer, as bars")
+        values = shares.shares[: len(labels)].tolist()
+        written = [f"{value:+.3f}" for value in values]
+        figure = bar_chart(labels, values, theme=selection.theme, written=written, marked=head)
+        alt = "Each head's share in the output of the layer, as bars"
+        show_figure(figure, key="shares", alt=alt)
         figure = vector_map(
             parts, labels=[*labels, "sum"], limit=_limit(parts), theme=selection.theme
         )
@@ -363,7 +364,11 @@ def show_feed_forward(
         f"the {d_ff:,} hidden units {int((steps.hidden > 0).sum()):,} are above 0; drawn are the "
         f"largest.{between}",
     ):
-        figure = hidden_unit_bars(
-            units.tolist(), steps.hidden[units].tolist(), theme=selection.theme
+        values = steps.hidden[units].tolist()
+        figure = bar_chart(
+            [f"unit {unit}" for unit in units.tolist()],
+            values,
+            theme=selection.theme,
+            written=[f"{value:.2f}" for value in values],
         )
         show_figure(figure, key="units", alt="The largest hidden units, as bars")

@@ -26,7 +26,7 @@ from headwise.viz_app.analysis.question import (
 )
 from headwise.viz_app.analysis.questions import Way, ask, read_parameters
 from headwise.viz_app.analysis.vector_questions import scaled_row
-from headwise.viz_app.figures.charts import weight_bars
+from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
@@ -280,7 +280,9 @@ def _show_factor(selection: Selection, asked: Asked) -> None:
         names.append(f"{len(weights) - len(most)} others")
         values.append(1 - sum(values))
     show_figure(
-        weight_bars(names, values, theme=selection.theme),
+        bar_chart(
+            names, values, theme=selection.theme, written=[f"{value:.2f}" for value in values]
+        ),
         key="factor_weights",
         alt=f"Weights of the row with its scores times {factor:g}: "
         + ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True)),

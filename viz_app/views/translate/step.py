@@ -19,7 +19,7 @@ from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, next_token_label, token_labels
 from headwise.viz_app.analysis.predictions import entropy, sampled
 from headwise.viz_app.analysis.rollout import weights_of
-from headwise.viz_app.figures.charts import changed_bars, token_bars
+from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.maps import head_rows
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
@@ -147,12 +147,18 @@ def _show_distribution(
         if place is not None and ids[int(place)] in names:
             force(at, names[ids[int(place)]])
 
+    probabilities = np.exp(predictions.top_log_probability[at]).tolist()
     show_figure(
-        token_bars(
+        bar_chart(
             labels,
-            np.exp(predictions.top_log_probability[at]).tolist(),
+            probabilities,
             theme=selection.theme,
-            actual=ids.index(actual) if actual in ids else None,
+            written=[f"{p:.3f}" if p >= 0.0005 else f"{p:.0e}" for p in probabilities],
+            marked=ids.index(actual) if actual in ids else None,
+            clicks=[
+                "the token of this target" if id == actual else f"force {label} here"
+                for id, label in zip(ids, labels, strict=True)
+            ],
         ),
         key="top_tokens",
         alt=f"The likeliest tokens at position {at + 1} and their probabilities, as bars",
@@ -291,11 +297,11 @@ def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
         after = sampled(log_probability, temperature=temperature, top_k=top_k, top_p=top_p)
         ids = descending(log_probability)[:_MOST_BARS].tolist()
         target = run.tokenizers.target
-        figure = changed_bars(
+        figure = bar_chart(
             [next_token_label(token, spaced=target.kind == "bpe") for token in target.tokens(ids)],
-            before[ids].tolist(),
             after[ids].tolist(),
             theme=selection.theme,
+            written=[f"{after[id]:.3f}, was {before[id]:.3f}" for id in ids],
         )
         show_figure(
             figure,

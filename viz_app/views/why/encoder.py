@@ -12,7 +12,8 @@ from headwise.viz_app.analysis.account import (
     stream_parts,
 )
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.figures.account import heads_map, signed_bars
+from headwise.viz_app.figures.account import heads_map
+from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.records.account import Account, Doubles
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import MOST_ENCODER_BARS
@@ -57,7 +58,7 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
         of_heads = float(np.abs(cell.heads["encoder_self"]).max(initial=0.0))
         limit = max(largest, of_heads) or 1.0
     show_figure(
-        signed_bars(
+        bar_chart(
             [bar.label for bar in bars],
             [bar.value for bar in bars],
             theme=selection.theme,

@@ -13,7 +13,7 @@ from headwise.viz_app.analysis.account import (
     limit_of,
     stream_parts,
 )
-from headwise.viz_app.figures.account import signed_bars
+from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.records.account import Account, StreamParts
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import MOST_NEURONS
@@ -105,7 +105,7 @@ def _choose_neuron(
             )
 
     show_figure(
-        signed_bars(
+        bar_chart(
             [
                 *(f"neuron {each + 1:,}" for each in shown),
                 f"{len(values) - len(shown):,} others",
@@ -140,7 +140,7 @@ def _show_drivers(
             "a scale of its own:"
         )
         show_figure(
-            signed_bars(
+            bar_chart(
                 [bar.label for bar in bars],
                 [bar.value for bar in bars],
                 theme=selection.theme,

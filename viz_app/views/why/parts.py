@@ -19,7 +19,8 @@ from headwise.viz_app.analysis.account import (
     part_label,
 )
 from headwise.viz_app.analysis.labels import OFF_NOTE
-from headwise.viz_app.figures.account import signed_bars, signed_text, waterfall
+from headwise.viz_app.figures.account import waterfall
+from headwise.viz_app.figures.bars import bar_chart, signed_text
 from headwise.viz_app.records.account import Account, WholeEffects
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import DIRECT
@@ -120,7 +121,7 @@ def _show_bars(
             change_view(NEURONS, feed_forward=int(part.partition(".")[2]), neuron=None)
 
     show_figure(
-        signed_bars(
+        bar_chart(
             [bar.label for bar in bars],
             [bar.value for bar in bars],
             theme=selection.theme,
@@ -194,7 +195,7 @@ def _show_encoder_wholes(
 
     st.markdown("**In the encoder**")
     show_figure(
-        signed_bars(
+        bar_chart(
             [bar.label for bar in bars],
             [bar.value for bar in bars],
             theme=selection.theme,

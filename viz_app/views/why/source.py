@@ -10,7 +10,7 @@ from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.account import disagrees
 from headwise.viz_app.analysis.labels import word_labels
 from headwise.viz_app.components.row_table import Bar, Cell, Row, row_table
-from headwise.viz_app.figures.account import signed_text
+from headwise.viz_app.figures.bars import signed_text
 from headwise.viz_app.records.account import Account, Doubles
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.markdown import escape_markdown

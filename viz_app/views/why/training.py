@@ -56,7 +56,7 @@ def _draw(selection: Selection, trace: Trace, account: Account, steps: Sequence[
     def choose() -> None:
         clicked = clicked_value("account_training")
         if clicked is not None:
-            change_view(step=steps[int(clicked)])
+            change_view(step=int(clicked))
             redraw_all()
 
     show_figure(

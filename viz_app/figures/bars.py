@@ -1,0 +1,138 @@
+"""Horizontal bars, each with its value written beside it: probabilities, cosines, signed parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from headwise.viz_app.figures.selecting import frame, vertical_line
+from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+
+_ROW, _LETTERS = 24, 24
+"""Pixels of a row, and letters of a label."""
+
+
+def bar_chart(
+    labels: Sequence[str],
+    values: Sequence[float],
+    *,
+    theme: Theme,
+    written: Sequence[str] | None = None,
+    limit: float | None = None,
+    marked: int | None = None,
+    clicks: Sequence[str] = (),
+) -> go.Figure:
+    """Draw values as bars, the first on top, on an axis that reaches at least from 0 to 1.
+
+    Trace 0 has the bars. A click in the row of a bar gives its place, counted from 0.
+
+    Args:
+        labels, values: of each bar.
+        theme: colours.
+        written: what stands at the end of each bar; the value if it is not given.
+        limit: magnitude at both ends of an axis of signed parts, whose colours say on which side
+            of 0 they are. What is written stands at the right of each bar's row.
+        marked: place of the bar that has another colour or, of signed parts, a frame.
+        clicks: what a click on each bar does, if they can be clicked.
+    """
+    if written is None:
+        written = [f"{x:.3f}" if limit is None else signed_text(x, limit) for x in values]
+    places = list(range(len(labels)))
+    longest, behind = (max(map(len, texts), default=0) for texts in (labels, written))
+    left, right = 20 + 7 * min(longest, _LETTERS), 13 + 7 * behind
+    trace: Properties = {
+        "type": "bar",
+        "x": list(values),  # Plotly counts a typed array of bars as changed, and draws twice
+        "y": places,
+        "orientation": "h",
+        "text": [escape_plotly(text) for text in written],
+        "textfont": {"color": theme.muted},
+        "hoverinfo": "skip",
+    }
+    layout: Properties = {}
+    if limit is None:
+        least, most = min([0.0, *values]), max([1.0, *values])
+        # The value of a negative bar stands on its left, that of a bar beyond 1 on its right.
+        for_value = 0.15 * (most - least)
+        least, most = least - for_value * (least < 0), most + for_value * (most > 1)
+        colours = [theme.accent if place == marked else theme.series[0] for place in places]
+        trace |= {"marker": {"color": colours}, "textposition": "outside", "cliponaxis": False}
+    else:
+        least, most = -1.03 * limit, 1.03 * limit
+        trace |= {"marker": {"color": signed_colours(values, theme)}, "textposition": "none"}
+        layout["meta"] = {"readable": left + 50 + right}
+        zero = {"color": theme.line, "width": 1}
+        layout["shapes"] = [vertical_line(0, theme=theme, name="", line=zero)]
+        if marked is not None:
+            row = (marked - 0.5, marked + 0.5)
+            layout["shapes"].append(frame((0, 1), row, theme=theme, xref="x domain", width=1.5))
+        beside = {"x": 1, "xref": "x domain", "xanchor": "left", "showarrow": False}
+        layout["annotations"] = [
+            {"text": text, "y": place, "font": {"color": theme.muted, "size": 12}, **beside}
+            for place, text in enumerate(trace["text"])
+        ]
+    data = [trace]
+    if clicks:
+        same = {"marker": {"opacity": 1}, "textfont": {"color": theme.muted}}
+        trace |= {"selected": same, "unselected": same}
+        data.append(_click_bars(clicks, least, most, theme))
+        layout |= {"barmode": "overlay", "hovermode": "closest"}
+    return new_figure(
+        theme,
+        data,
+        layout
+        | {
+            "height": _ROW * len(labels) + 16,
+            "margin": {"l": left, "r": right, "t": 4, "b": 4},
+            "bargap": 0.25,
+            "xaxis": {"range": [least, most], "visible": False},
+            "yaxis": {
+                "range": [len(labels) - 0.5, -0.5],
+                "tickvals": places,
+                "ticktext": [escape_plotly(label[:_LETTERS]) for label in labels],
+                "ticklabelstandoff": 4,
+                "ticklabeloverflow": "allow",  # as in token_axis
+            },
+        },
+    )
+
+
+def _click_bars(texts: Sequence[str], least: float, most: float, theme: Theme) -> Properties:
+    """Return a trace of invisible bars as wide as the chart, since a short bar is hard to hit."""
+    invisible = {"marker": {"opacity": 0}}
+    return {
+        "type": "bar",
+        "x": [most - least] * len(texts),
+        "y": list(range(len(texts))),
+        "base": least,
+        "orientation": "h",
+        "width": 1,
+        "customdata": [str(place) for place in range(len(texts))],
+        "marker": {"opacity": 0, "color": theme.series[0]},
+        "selected": invisible,
+        "unselected": invisible,
+        "hovertext": [escape_plotly(text) for text in texts],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
+
+
+def signed_colours(values: Sequence[float], theme: Theme) -> list[str]:
+    """Return the colour of each bar: the end of the diverging scale on its side of 0."""
+    low, high = theme.difference[1], theme.difference[-2]
+    return [high if value >= 0 else low for value in values]
+
+
+def signed_text(value: float, limit: float = 1.0) -> str:
+    """Write a signed value with three digits, or more on a scale that ends below 0.1.
+
+    Of a smaller one it is written on which side of 0 it is.
+    """
+    digits = max(3, 2 - math.floor(math.log10(limit)))
+    if not value:
+        return "0"
+    if round(value, digits):
+        return f"{value:+.{digits}f}"
+    least = f"{10.0**-digits:.{digits}f}"
+    return f"<{least}" if value > 0 else f">-{least}"
