@@ -1,69 +1,166 @@
-"""Queries, keys and scores of a head are those by which each sentence alone has its maps."""
+"""Queries and keys in one space: those of each sentence, what scaling keeps, and what agrees."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
+from scipy.stats import spearmanr
 
 from headwise.model.config import BOS, EOS
 from headwise.model.interface import KINDS, Head, Seq2SeqModel
 from headwise.model.training.data import Pair
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
-from headwise.viz_app.measuring.plane import first_sentences, head_vectors
-from tests.floats import PASS, assert_near
+from headwise.viz_app.measuring.plane import (
+    HeadVectors,
+    agreement,
+    first_sentences,
+    head_vectors,
+    in_random_directions,
+    join,
+)
+from tests.floats import PASS, assert_near, near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 from tests.viz_app.trace.test_circuits import tiny_preset
 
-SENTENCES = [
+OF_TWO_LENGTHS = [
     EncodedPair(0, Pair("", ""), [5, 17, 9, 30, 8, EOS], [BOS, 12, 7, 33, EOS]),
     EncodedPair(1, Pair("", ""), [5, 5, EOS], [BOS, 9, 8, 7, 6, 5, EOS]),
 ]
-"""Of different lengths, so that a batch has padding on both sides."""
+"""So that a batch has padding on both sides."""
+SENTENCES, LENGTH, K = 20, 10, 8
+RANDOM = np.random.default_rng(7)
+ERROR = 1 / math.sqrt(SENTENCES * LENGTH * (LENGTH - 1))
+"""The standard error of the mean rank correlation of 200 rows of 10 keys."""
 
 
-@pytest.fixture(scope="module", params=["paper-base", *FAMILY_NAMES])
-def model(request: pytest.FixtureRequest) -> Seq2SeqModel:
-    """A tiny model in float64, of ours and of every family."""
-    name = request.param
+@pytest.mark.parametrize("name", ["paper-base", *FAMILY_NAMES])
+def test_scores_are_products_and_give_the_maps_of_each_sentence(name: str) -> None:
+    """Of a tiny model in float64, of ours and of every family."""
     ours = tiny_preset(name) if name == "paper-base" else build(name, dtype=torch.float64).ours
-    return ours.double()
-
-
-def test_scores_are_products_and_give_the_maps_of_each_sentence(model: Seq2SeqModel) -> None:
+    model: Seq2SeqModel = ours.double()
     about = model.description
     for kind in KINDS:
         layers, heads = about.shapes[kind]
-        found = head_vectors(model, SENTENCES, Head(kind, layers - 1, heads - 1))
-        scale = about.of(kind).score_scale(found.keys.shape[1])
-        cap = about.of(kind).score_cap
-        query = key = 0
-        for pair, scores in zip(SENTENCES, found.scores, strict=True):
-            maps = attention_maps(model, PaddedIds.of_pairs([pair], model))[0]
+        found = head_vectors(model, OF_TWO_LENGTHS, Head(kind, layers - 1, heads - 1))
+        scale, cap = about.of(kind).score_scale(found.keys.shape[1]), about.of(kind).score_cap
+        query = 0
+        for pair in OF_TWO_LENGTHS:
+            drawn = attention_maps(model, PaddedIds.of_pairs([pair], model))[0][kind][0, -1].numpy()
+            drawn = drawn / drawn.sum(axis=-1, keepdims=True)  # of half an attention, its share
+            n, m = drawn.shape
+            rows = slice(query, query + n)
+            scores, key = found.scores[rows, :m], found.key[rows, :m]
+            assert (found.key[rows, m:] == -1).all()
             seen = scores if cap is None else cap * np.tanh(scores / cap)
             weights = softmax(np.where(np.isnan(scores), -np.inf, seen), axis=1)
-            drawn = maps[kind][0, -1].numpy()
-            drawn = drawn / drawn.sum(axis=-1, keepdims=True)  # of half an attention, its share
             assert_near(weights, drawn, dtype=np.float32, size=1)
-            n, m = scores.shape
-            products = found.queries[query : query + n] @ found.keys[key : key + m].T * scale
+            products = (found.queries[rows, None] * found.keys[key]).sum(-1) * scale
             allowed = ~np.isnan(scores)
             if about.positions == "relative" and kind != "cross":  # which products do not have
                 assert np.abs(products - scores)[allowed].max() > 0.01
             else:
+                near_scores = {"dtype": np.float32, "operations": PASS}
                 size = float(np.abs(scores[allowed]).max())
-                assert_near(
-                    products[allowed], scores[allowed], dtype=np.float32, size=size, operations=PASS
-                )
-            query, key = query + n, key + m
+                assert_near(products[allowed], scores[allowed], size=size, **near_scores)
+            query += n
 
 
 def test_as_many_sentences_as_have_so_many_points() -> None:
     for most, number in ((0, 1), (10, 1), (18, 1), (19, 2)):  # 10 and 9 queries and keys
-        assert first_sentences(SENTENCES, "cross", most_points=most) == tuple(SENTENCES[:number])
+        found = first_sentences(OF_TWO_LENGTHS, "cross", most_points=most)
+        assert found == tuple(OF_TWO_LENGTHS[:number])
 
 
-def test_a_head_that_is_not_there_is_named(model: Seq2SeqModel) -> None:
-    with pytest.raises(ValueError, match="no head "):
-        head_vectors(model, SENTENCES, Head("cross", 9, 0))
+def table() -> np.ndarray:
+    return RANDOM.normal(size=(SENTENCES * LENGTH, K)).astype(np.float32)
+
+
+def head(queries: np.ndarray, keys: np.ndarray, scores: np.ndarray | None = None) -> HeadVectors:
+    """A head over sentences of one length, by default with the products as scores: (n, m)."""
+    key = np.arange(len(keys)).reshape(SENTENCES, LENGTH).repeat(LENGTH, axis=0)
+    made = queries @ keys.T if scores is None else scores
+    return HeadVectors(queries, keys, key, np.take_along_axis(made, key, axis=1))
+
+
+def test_queries_that_are_the_keys_they_look_at_agree_and_random_ones_do_not() -> None:
+    keys = table()
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    order = np.concatenate([n * LENGTH + RANDOM.permutation(LENGTH) for n in range(SENTENCES)])
+    planted, random = head(5 * keys[order], keys / 5 + 3), head(table(), table(), table() @ keys.T)
+    rows, c = join(planted)
+    _, of_longer = join(head(1_000 * planted.queries, 1_000 * planted.keys))
+    for each in (c, of_longer):  # 5 makes them one; it is their ratio that counts
+        assert 5 / 2**0.5 < each < 5 * 2**0.5
+    found = agreement(rows, planted)
+    assert found.value > 0.98
+    assert abs(found.chance) < 4 * ERROR
+    by_chance = agreement(join(random)[0], random)
+    assert abs(by_chance.value) < 4 * ERROR
+    assert by_chance.low < by_chance.value < by_chance.high
+    assert by_chance.high - by_chance.low == pytest.approx(4 * ERROR, rel=0.5)
+
+
+def test_vectors_of_one_length_agree_by_construction_and_keep_their_lengths() -> None:
+    tables = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (table(), table())]
+    scores = tables[0] @ tables[1].T
+    scores[3, 4] = np.nan
+    random = in_random_directions(head(*tables, scores))
+    for found, given in zip((random.queries, random.keys), tables, strict=True):
+        lengths = [np.linalg.norm(each, axis=1) for each in (found, given - given.mean(axis=0))]
+        assert_near(*lengths, dtype=np.float32, size=2)
+    assert_near(
+        random.scores[10:20], random.queries[10:20] @ random.keys[10:20].T, dtype=np.float32
+    )
+    assert np.isnan(random.scores[3, 4])
+    assert agreement(join(random)[0], random).value > 0.95
+
+
+def test_products_stay_but_for_one_number_a_row_and_centres_are_one() -> None:
+    queries, keys = 3 * table() + 1, table() - 2
+    rows, c = join(head(queries, keys))
+    there, here = rows[: len(queries)], rows[len(queries) :]
+    change = there.astype(np.float64) @ here.T - queries.astype(np.float64) @ keys.T
+    assert_near(change, change[:, :1] + 0 * change, dtype=np.float32, size=200)
+    assert_near(there.mean(axis=0), here.mean(axis=0), dtype=np.float32, size=10)
+    assert 1 < c < 3  # queries are three times as long
+
+
+def test_no_other_factor_has_nearness_agree_better_with_score() -> None:
+    queries, keys = table() ** 2, table() ** 3  # whose lengths differ
+    vectors = head(queries, keys)
+    scores = vectors.scores - vectors.scores.mean(axis=1, keepdims=True)
+    queries, keys = queries - queries.mean(axis=0), (keys - keys.mean(axis=0))[vectors.key]
+
+    def correlation(c: float) -> float:
+        near = -((queries[:, None] / c - keys * c) ** 2).sum(axis=-1)
+        return float(np.corrcoef(near.ravel(), scores.ravel())[0, 1])
+
+    _, c = join(vectors)
+    assert correlation(c) > max(correlation(c * 2**0.25), correlation(c / 2**0.25))
+
+
+def test_rows_are_correlated_as_scipy_does_and_only_where_they_may_attend() -> None:
+    queries, keys = table(), table()
+    scores = queries @ keys.T
+    scores[np.triu_indices(len(scores), 1)] = np.nan
+    points = RANDOM.normal(size=(2 * len(queries), 2))
+    expected = []
+    for n in range(SENTENCES):
+        for row in range(2, LENGTH):  # the rows before have fewer than three keys
+            at = n * LENGTH + row
+            others = [n * LENGTH + key for key in range(row + 1)]
+            distances = [math.dist(points[at], points[len(queries) + key]) for key in others]
+            expected.append(-spearmanr(distances, scores[at, others]).statistic)
+    found = agreement(points, head(queries, keys, scores))
+    assert found.value == near(float(np.mean(expected)), dtype=np.float64, size=1)
+
+
+def test_keys_that_are_all_alike_have_no_order() -> None:
+    vectors = head(table(), table() * 0 + 1)
+    rows, _ = join(vectors)
+    assert np.isfinite(rows).all()
+    assert math.isnan(agreement(rows, vectors).value)

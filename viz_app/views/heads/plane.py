@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
 from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.viz_app.analysis.curves import spread
@@ -19,15 +17,22 @@ from headwise.viz_app.analysis.embeddings import (
     principal_components,
     project_together,
 )
-from headwise.viz_app.analysis.plane import agreement, in_random_directions, join
 from headwise.viz_app.components.scatter import Cloud, Frames, scatter
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.plane import first_sentences, head_vectors, ids_in
+from headwise.viz_app.measuring.plane import (
+    Agreement,
+    HeadVectors,
+    agreement,
+    first_sentences,
+    head_vectors,
+    ids_in,
+    in_random_directions,
+    join,
+)
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.records.plane import Agreement, HeadVectors, JointVectors
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.caches import checkpoint_of, weights_sha256
+from headwise.viz_app.views.caches import Run, checkpoint_of, weights_sha256
 from headwise.viz_app.views.heads.sentences import examples_of, open_row, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
@@ -42,47 +47,42 @@ _SENTENCES, _MOST_POINTS = 60, 1_500
 """Most sentences of the sample, and most queries and keys of them together."""
 _MOST_STEPS = 24
 """Most checkpoints, the one at hand besides."""
-_Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _Points:
-    """What stands at each of n queries and then m keys."""
+class _Point(NamedTuple):
+    """A token of a sentence, as a query or as a key."""
 
-    sentence: _Ints
-    """Place among the sentences, (n + m,)."""
-    position: _Ints
-    """Place in its source or target, from 0."""
-    counts: _Ints | None
-    """Occurrences of its token in the training data; None if they are not known."""
-    labels: list[str]
-    queries: int
-    """n."""
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """The plane at C checkpoints, and what it is made of at the one at hand."""
-
-    points: Floats
-    """(C, n + m, 2), in the plane of the checkpoint at hand."""
-    shares: tuple[float, float]
-    """Shares of the variance of its two directions there."""
-    agreements: tuple[tuple[Agreement, Agreement], ...]
-    """In all dimensions and in the plane, at each checkpoint."""
-    by_construction: tuple[tuple[Agreement, Agreement], ...]
-    """The same of vectors as long in random directions, in a plane of their own."""
-    vectors: HeadVectors
-    joint: JointVectors
+    sentence: int
+    """Its place among the sentences."""
+    position: int
+    """In its source or target, from 0."""
+    role: str
+    label: str
+    occurrences: int
+    """In the training data; 0 if they are not known."""
 
 
 class _Read(NamedTuple):
-    """What is read of a head at one checkpoint."""
+    """What is read of a head at one checkpoint: n queries and m keys."""
 
     vectors: HeadVectors
-    joint: JointVectors
+    rows: Floats
+    """Both in one space, (n + m, K)."""
+    c: float
     in_space: Agreement
-    by_construction: tuple[Agreement, Agreement]
+    by_construction: tuple[float, float]
+    """What vectors as long in random directions have there, and in a plane of their own."""
+
+
+class _Plane(NamedTuple):
+    """The plane of one checkpoint, with the points of C."""
+
+    points: Floats
+    """(C, n + m, 2)."""
+    shares: tuple[float, float]
+    """Shares of the variance of its two directions."""
+    agreements: list[Agreement]
+    """At each checkpoint."""
 
 
 @panel("head_plane")
@@ -108,22 +108,26 @@ def show_plane(selection: Selection, measures: Measures) -> None:
     steps = [selection.step]
     if shown == "through training":
         steps = sorted({selection.step, *spread(run.steps(), _MOST_STEPS)})
-    drawn = _draw(selection, measures, sentences, head, steps)
-    if drawn is None:
+    found = _found(selection, measures, sentences, head, steps)
+    if found is None:
         return
+    plane, of_steps = found
     points = _points_of(selection, sentences, head.kind)
 
-    def open_point(point: int) -> None:
-        number, row = int(points.sentence[point]), int(points.position[point])
-        if point >= points.queries:
-            row = _row_that_looks(drawn.vectors.scores[number], row)
-        open_row(measures, head, sentences[number].number, row)
+    here = steps.index(selection.step)
 
-    texts = [each.pair.source for each in sentences]
-    frames = Frames([f"step {step:,}" for step in steps], drawn.points)
+    def open_point(place: int) -> None:
+        vectors = of_steps[here].vectors
+        if points[place].role == "key":
+            place = _query_that_looks(vectors, place - len(vectors.queries))
+        at = points[place]
+        open_row(measures, head, sentences[at.sentence].number, at.position)
+
+    same = {n for n, each in enumerate(sentences) if each.pair.source == selection.text}
+    frames = Frames([f"step {step:,}" for step in steps], plane.points)
     scatter(
-        _cloud(points, drawn.points[-1], colour),
-        sentence=[p for p, at in enumerate(points.sentence) if texts[at] == selection.text],
+        _cloud(points, plane.points[-1], colour, counted=run.counts is not None),
+        sentence=[place for place, point in enumerate(points) if point.sentence in same],
         searched=[],
         content_id=f"{weights_sha256(run, selection.step)} {head} {steps}",
         theme=selection.theme,
@@ -133,11 +137,13 @@ def show_plane(selection: Selection, measures: Measures) -> None:
         on_click=open_point,
         action="opens its row on Translate",
     )
-    here = steps.index(selection.step)
-    st.caption(_in_words(selection, head, len(sentences), drawn, here))
-    both = zip(drawn.agreements, drawn.by_construction, strict=True)
+    st.caption(_in_words(selection, head, len(sentences), of_steps[here], plane, here))
     lines = np.array(
-        [(a.value, b.value, by.value, a.chance) for (a, b), (by, _) in both], np.float32
+        [
+            (read.in_space.value, in_plane.value, read.by_construction[0], read.in_space.chance)
+            for read, in_plane in zip(of_steps, plane.agreements, strict=True)
+        ],
+        np.float32,
     )
     if len(steps) > 1 and np.isfinite(lines).all():
         show_figure(
@@ -157,65 +163,43 @@ def show_plane(selection: Selection, measures: Measures) -> None:
 # --- what is drawn -------------------------------------------------------------------------------
 
 
-def _draw(
+def _found(
     selection: Selection,
     measures: Measures,
     sentences: Sequence[EncodedPair],
     head: Head,
     steps: Sequence[int],
-) -> _Drawn | None:
-    """Compute what is drawn of some checkpoints; None while there is more to do."""
+) -> tuple[_Plane, list[_Read]] | None:
+    """Read some checkpoints, and project them; None while there is more to do."""
     run = selection.run
     of = str(run.folder), measures.examples_corpus.sha256, head
     hashes = tuple(weights_sha256(run, step) for step in steps)
+    here = steps.index(selection.step)
     needs = passes_bytes(run, sentences)
 
-    def vectors_of(step: int) -> _Read:
-        vectors = head_vectors(checkpoint_of(run, step).model, sentences, head)
-        joint, random = join(vectors), in_random_directions(vectors)
-        rows = join(random).rows
-        spaces = rows, principal_components(rows).points
-        return _Read(
-            vectors,
-            joint,
-            agreement(joint.rows, vectors),
-            (agreement(spaces[0], random), agreement(spaces[1], random)),
-        )
-
-    def compute(note: NoteDone) -> _Drawn:
+    def compute(note: NoteDone) -> tuple[_Plane, list[_Read]]:
         found: list[_Read] = []
-        for done, (step, sha256) in enumerate(zip(steps, hashes, strict=True), 1):
+        for step, sha256 in zip(steps, hashes, strict=True):
+            read = partial(_read, run, step, sentences, head)
             found.append(
                 cached(
                     "queries and keys",
                     (*of, sha256),
-                    partial(vectors_of, step),
+                    read,
                     entries=2 * _MOST_STEPS,
                     facts=lambda _: {"run": run.name},
                     needs=needs,
                 )
             )
-            note(done, len(steps))
-        here = steps.index(selection.step)
-
-        def project() -> _Drawn:
-            rows = [each.joint.rows for each in found]
-            points, plane = project_together(rows, rows[here])
-            agreements = tuple(
-                (each.in_space, agreement(flat, each.vectors))
-                for flat, each in zip(points, found, strict=True)
-            )
-            by_construction = tuple(each.by_construction for each in found)
-            of_here = found[here].vectors, found[here].joint
-            return _Drawn(points, plane.shares, agreements, by_construction, *of_here)
-
-        return cached(
+            note(len(found), len(steps))
+        plane = cached(
             "plane of queries and keys",
             (*of, hashes, here),
-            project,
+            lambda: _project(found, here),
             entries=8,
             facts=lambda _: {"run": run.name, "checkpoints": len(steps)},
         )
+        return plane, found
 
     return in_slices(
         "Reading queries and keys of checkpoints",
@@ -225,89 +209,101 @@ def _draw(
     )
 
 
-def _points_of(selection: Selection, sentences: Sequence[EncodedPair], kind: Kind) -> _Points:
+def _read(run: Run, step: int, sentences: Sequence[EncodedPair], head: Head) -> _Read:
+    vectors = head_vectors(checkpoint_of(run, step).model, sentences, head)
+    rows, c = join(vectors)
+    random = in_random_directions(vectors)
+    joined, _ = join(random)
+    flat = principal_components(joined).points
+    by_construction = agreement(joined, random).value, agreement(flat, random).value
+    return _Read(vectors, rows, c, agreement(rows, vectors), by_construction)
+
+
+def _project(found: list[_Read], here: int) -> _Plane:
+    points, plane = project_together([each.rows for each in found], found[here].rows)
+    agreements = [agreement(flat, of.vectors) for flat, of in zip(points, found, strict=True)]
+    return _Plane(points, plane.shares, agreements)
+
+
+def _points_of(selection: Selection, sentences: Sequence[EncodedPair], kind: Kind) -> list[_Point]:
     """Return the tokens of all queries, then of all keys, sentence by sentence."""
-    names: tuple[Side, Side] = (
+    sides: tuple[Side, Side] = (
         "source" if kind == "encoder_self" else "target",
         "target" if kind == "decoder_self" else "source",
     )
-    sentence: list[int] = []
-    position: list[int] = []
-    counts: list[int] = []
-    labels: list[str] = []
-    for role, side in zip(("query", "key"), names, strict=True):
+    points = []
+    for role, side in zip(("query", "key"), sides, strict=True):
         vocabulary = vocabulary_of(selection, side)
-        for number, pair in enumerate(sentences):
-            ids = ids_in(pair, kind)[role == "key"]
-            sentence += [number] * len(ids)
-            position += range(len(ids))
-            counts += vocabulary.counts[ids].tolist()
-            read = [vocabulary.labels[id] for id in ids]
-            if role == "query" and side == "target":
-                predicted = (vocabulary.labels[id] for id in pair.target[1:])
-                read = [f"{a} → {b}" for a, b in zip(read, predicted, strict=True)]
-            labels += [f"{label} ({role})" for label in read]
-    return _Points(
-        np.array(sentence),
-        np.array(position),
-        np.array(counts) if selection.run.counts is not None else None,
-        labels,
-        sum(len(ids_in(pair, kind)[0]) for pair in sentences),
-    )
+        labels, counts = vocabulary.labels, vocabulary.counts
+        for sentence, pair in enumerate(sentences):
+            for position, id in enumerate(ids_in(pair, kind)[role == "key"]):
+                label = labels[id]
+                if role == "query" and side == "target":
+                    label += f" → {labels[pair.target[position + 1]]}"
+                label += f" ({role})"
+                points.append(_Point(sentence, position, role, label, int(counts[id])))
+    return points
 
 
-def _cloud(points: _Points, places: Floats, colour: str) -> Cloud:
-    number = len(points.labels)
-    if colour == "frequency" and points.counts is not None:
-        group, groups = frequency_groups(points.counts)
+def _cloud(points: Sequence[_Point], places: Floats, colour: str, *, counted: bool) -> Cloud:
+    counts = [point.occurrences for point in points]
+    if colour == "frequency" and counted:
+        group, groups = frequency_groups(np.array(counts))
     elif colour == "position":  # 1, 2 to 3, 4 to 7, …
-        group = np.floor(np.log2(points.position + 1)).astype(np.int64) + 1
-        starts = [2**doubled for doubled in range(int(group.max()))]
-        groups = ["", *("place 1" if at == 1 else f"places {at} to {2 * at - 1}" for at in starts)]
+        group = np.array([(point.position + 1).bit_length() for point in points])
+        starts = [2**doubled for doubled in range(1, int(group.max()))]
+        groups = ["", "place 1", *(f"places {at} to {2 * at - 1}" for at in starts)]
     else:
-        group, groups = np.where(np.arange(number) < points.queries, 2, 1), ["", "key", "query"]
+        groups = ["", "key", "query"]
+        group = np.array([groups.index(point.role) for point in points])
     return Cloud(
         points=places,
-        labels=points.labels,
-        counts=None if points.counts is None else points.counts.tolist(),
+        labels=[point.label for point in points],
+        counts=counts if counted else None,
         group=group,
         groups=groups,
         ordered=colour != "side",
     )
 
 
-def _row_that_looks(scores: Floats, key: int) -> int:
-    """Return the row of scores (Q, M), NaN where it may not look, with most weight on a key."""
-    weights = np.exp(scores - np.nanmax(scores, axis=1, keepdims=True))
-    return int(np.nan_to_num(weights / np.nansum(weights, axis=1, keepdims=True))[:, key].argmax())
+def _query_that_looks(vectors: HeadVectors, key: int) -> int:
+    """Return the query with most weight on a key."""
+    from scipy.special import softmax  # imported late: only a click needs it
+
+    weights = softmax(np.where(np.isnan(vectors.scores), -np.inf, vectors.scores), axis=1)
+    return int((weights * (vectors.key == key)).max(axis=1).argmax())
 
 
 # --- what is said --------------------------------------------------------------------------------
 
 
-def _in_words(selection: Selection, head: Head, sentences: int, drawn: _Drawn, here: int) -> str:
-    queries, keys = len(drawn.vectors.queries), len(drawn.vectors.keys)
-    (of_space, of_plane), (by_space, by_plane) = drawn.agreements[here], drawn.by_construction[here]
-    first, second = (f"{share:.1%}" for share in drawn.shares)
+def _in_words(
+    selection: Selection, head: Head, sentences: int, read: _Read, plane: _Plane, here: int
+) -> str:
+    queries, keys = len(read.vectors.queries), len(read.vectors.keys)
+    in_space, in_plane = _written(read.in_space), _written(plane.agreements[here])
+    by_chance = _number(read.in_space.chance)
+    by_space, by_plane = map(_number, read.by_construction)
+    first, second = (f"{share:.1%}" for share in plane.shares)
     relative = head.kind != "cross" and selection.run.description.positions == "relative"
     return (
         f"{queries:,} queries and {keys:,} keys of {head_label(head)} at checkpoint "
         f"{selection.step:,} in the first {sentences} example sentences, their targets "
-        f"forced. Queries are divided by {drawn.joint.c:.3g} and keys multiplied by it, so that "
+        f"forced. Queries are divided by {read.c:.3g} and keys multiplied by it, so that "
         "their products stay; then one vector is added to all keys, which changes no softmax, so "
         "that both have the same centre. The factor is that with which nearness and score agree "
         "most (after Yeh et al. 2023, AttentionViz). Rank correlation of nearness and score within "
-        f"rows, 1 if the nearest key always has the largest weight: {_written(of_space)} in all "
-        f"{drawn.joint.rows.shape[1]} dimensions, {_written(of_plane)} in the plane, whose two "
+        f"rows, 1 if the nearest key always has the largest weight: {in_space} in all "
+        f"{read.rows.shape[1]} dimensions, {in_plane} in the plane, whose two "
         f"directions have {first} and {second} of the variance. 95% intervals are by resamples of "
-        f"the sentences; with the keys of each row permuted it is {_number(of_space.chance)}. A "
+        f"the sentences; with the keys of each row permuted it is {by_chance}. A "
         "distance has the product in it: vectors as long in random directions have "
-        f"{_number(by_space.value)} in all dimensions and {_number(by_plane.value)} in a plane."
+        f"{by_space} in all dimensions and {by_plane} in a plane."
         + " What relative positions add to the scores is no product of a query and a key, and is "
         "not in the plane; the scores have it."
         * relative
         + " Other checkpoints are turned onto this one as a whole, which changes no distance."
-        * (len(drawn.points) > 1)
+        * (len(plane.points) > 1)
         + " A query sees keys of its own sentence only: near points of two sentences say nothing "
         "of a weight, and a near key is one that is looked at, not one that is used. A click on a "
         "key opens the row that looks at it most."
