@@ -16,6 +16,7 @@ from headwise.viz_app.measuring.batches import (
     PaddedIds,
     attention_maps,
     batch_by_batch,
+    batches_by_length,
 )
 from headwise.viz_app.measuring.heads import HeadSum, distance
 from headwise.viz_app.measuring.sums import Bootstrap
@@ -39,10 +40,6 @@ class AlikeHeads(NamedTuple):
     """The same distance from rows that spread their weight evenly."""
 
 
-BatchSums = tuple[list[int], HeadSum]
-"""The numbers of a batch's sentences, and their distances from each head and from even rows."""
-
-
 @torch.inference_mode()
 def heads_alike(
     model: Seq2SeqModel,
@@ -50,7 +47,7 @@ def heads_alike(
     other: Seq2SeqModel,
     sentences: Sequence[EncodedPair],
     *,
-    known: MutableMapping[int, BatchSums] | None = None,
+    known: MutableMapping[int, HeadSum] | None = None,
     note_done: Callable[[int, int], None] = lambda done, of: None,
 ) -> AlikeHeads:
     """Compare the maps of a head with those of all heads of its kind in a model, or in the same.
@@ -70,31 +67,30 @@ def heads_alike(
         ValueError: if the model has no such head.
     """
     model.description.require_heads([head])
-    own = [each for each in model.description.all_heads() if each.kind == head.kind]
-    others = [each for each in other.description.all_heads() if each.kind == head.kind]
+    place = head.layer * model.description.heads(head.kind) + head.head
 
-    def in_batch(batch: Sequence[EncodedPair]) -> BatchSums:
+    def in_batch(batch: Sequence[EncodedPair]) -> HeadSum:
+        """Sum the distances from each head, and from even rows: (B, H + 1)."""
         ids = PaddedIds.of_pairs(batch, model)
-        maps = attention_maps(model, ids)[0][head.kind]
+        maps = attention_maps(model, ids)[0][head.kind]  # (B, H, Q, M)
         there = maps if other is model else attention_maps(other, ids)[0][head.kind]
         allowed = ids.allowed(head.kind)
         even = allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
         there = torch.cat([there, even[:, None].to(there.dtype)], dim=1)
-        own_maps = maps[:, [own.index(head)]].expand_as(there)
-        return [sentence.number for sentence in batch], distance(own_maps, there, allowed)
+        return distance(maps[:, [place]], there, allowed)
 
     parts = batch_by_batch(sentences, in_batch, known=known, note_done=note_done)
-    totals = torch.cat([found.total for _, found in parts])  # (sentences, H + 1)
-    counts = torch.cat([found.count for _, found in parts])
+    totals, counts = (torch.cat([getattr(e, n) for e in parts]) for n in ("total", "count"))
     resampled = Bootstrap(totals.shape[1], totals.device)
-    resampled.add([place for places, _ in parts for place in places], totals, counts)
-    means = (totals.sum(dim=0) / counts.sum()).tolist()
-    errors = resampled.standard_errors().tolist()
+    in_order = [each.number for batch in batches_by_length(sentences) for each in batch]
+    resampled.add(in_order, totals, counts)
+    *means, even = (totals.sum(dim=0) / counts.sum()).tolist()
+    *errors, _ = resampled.standard_errors().tolist()
+    others = [each for each in other.description.all_heads() if each.kind == head.kind]
     found = [
-        AlikeHead(each, mean, error)
-        for each, mean, error in zip(others, means, errors, strict=False)
-        if not (other is model and each == head)
+        AlikeHead(*each)
+        for each in zip(others, means, errors, strict=True)
+        if other is not model or each[0] != head
     ]
     # What differs by rounding only is in the order of the layers.
-    found.sort(key=lambda each: (round(each.distance, 6), each.head))
-    return AlikeHeads(tuple(found), means[-1])
+    return AlikeHeads(tuple(sorted(found, key=lambda e: (round(e.distance, 6), e.head))), even)

@@ -13,18 +13,19 @@ from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.tokenizer import TokenizerPair
 from headwise.viz_app.measuring.alike import heads_alike
 from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.measuring.sums import draws
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_distances_are_those_of_rows_of_traces(
-    run: TrainedRun, tokenizers: TokenizerPair, sentences: list[EncodedPair], kind: Kind
+    run: TrainedRun, tokenizers: TokenizerPair, many_sentences: list[EncodedPair], kind: Kind
 ) -> None:
     """Between two checkpoints, from the head itself at another one, too."""
     model, other = (load_weights(run, step).model for step in (60, 20))
-    head, rows = Head(kind, 1, 0), []
-    for sentence in sentences:
+    head, rows, times = Head(kind, 1, 0), [], []
+    for sentence in many_sentences:
         here, there = (
             run_trace(each, tokenizers, sentence.pair.source, tuple(sentence.target))
             for each in (model, other)
@@ -36,12 +37,16 @@ def test_distances_are_those_of_rows_of_traces(
                 even = np.where(np.arange(maps.shape[-1]) < n_keys, 1 / n_keys, 0)
                 compared = [*others[:, :, row].reshape(-1, maps.shape[-1]), even]
                 rows.append([jensenshannon(weights, each, base=2) for each in compared])
+                times.append(draws([sentence.number])[0])
     expected = np.mean(rows, axis=0)
-    found = heads_alike(model, head, other, sentences)
+    resampled = np.transpose(times) @ rows / np.sum(times, axis=0)[:, None]
+    errors = resampled.std(axis=0, ddof=1)
+    found = heads_alike(model, head, other, many_sentences)
     shape = model.description.shapes[kind]
     for each in found.heads:
         place = np.ravel_multi_index((each.head.layer, each.head.head), shape)
         assert each.distance == near(expected[place], dtype=np.float32, size=1)
+        assert each.error == near(errors[place], dtype=np.float32, size=1)
     assert len(found.heads) == np.prod(shape)
     assert found.even == near(expected[-1], dtype=np.float32, size=1)
     distances = [round(each.distance, 6) for each in found.heads]

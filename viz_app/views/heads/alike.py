@@ -10,7 +10,8 @@ from headwise.model.files import CheckpointError
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.components.row_table import Bar, Row, row_table
-from headwise.viz_app.measuring.alike import AlikeHeads, BatchSums, heads_alike
+from headwise.viz_app.measuring.alike import AlikeHead, AlikeHeads, heads_alike
+from headwise.viz_app.measuring.heads import HeadSum
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import Run, run_named, weights_of
@@ -32,6 +33,8 @@ _NOTE = (
     "of the Jensen-Shannon distance of the two heads' weights, from 0 to 1. Heads that look at the "
     "same tokens need not do the same with what they find there."
 )
+_Alike = tuple[Run, int, AlikeHead]
+"""A head of a checkpoint."""
 
 
 @panel("head_alike")
@@ -56,7 +59,7 @@ def show_alike(selection: Selection, measures: Measures) -> None:
         return
     head = chosen_head(selection.run.description, view())
     if (found := _found(selection, measures, head, places)) is not None:
-        _show(selection, head, found)
+        _show(selection, head, *found)
 
 
 def _places(selection: Selection, where: str) -> list[tuple[Run, int]]:
@@ -79,19 +82,41 @@ def _places(selection: Selection, where: str) -> list[tuple[Run, int]]:
 
 def _found(
     selection: Selection, measures: Measures, head: Head, places: list[tuple[Run, int]]
-) -> list[tuple[Run, int, AlikeHeads]] | None:
-    count = len(examples_of(selection.run, measures))
+) -> tuple[list[_Alike], float] | None:
+    """Return all heads there, nearest first, and the distance of an even one; None until then."""
+    own = weights_of(selection.run, selection.step)
+    sentences = examples_of(selection.run, measures)
 
-    def compare(note_done: NoteDone) -> list[tuple[Run, int, AlikeHeads]]:
-        found = []
-        for place, (run, step) in enumerate(places):
-            note_files(run.weights_path(step))
+    def compare_with(place: int, note_done: NoteDone) -> AlikeHeads:
+        run, step = places[place]
+        note_files(run.weights_path(step))
+        other = weights_of(run, step)
+        key = (own.sha256, other.sha256, measures.examples_corpus.sha256, head)
+        known: dict[int, HeadSum] = cached("batches compared", key, dict, entries=16)
 
-            def note(done: int, of: int, place: int = place) -> None:
-                note_done(place * count + done, len(places) * count)
+        def note(done: int, of: int) -> None:
+            note_done(place * of + done, len(places) * of)
 
-            found.append((run, step, _compare(selection, measures, head, run, step, note)))
-        return found
+        return cached(
+            "heads alike",
+            key,
+            lambda: heads_alike(
+                own.model, head, other.model, sentences, known=known, note_done=note
+            ),
+            entries=64,
+            facts=lambda _: {"run": run.name, "step": step},
+            needs=2 * passes_bytes(run, sentences),
+        )
+
+    def compare(note_done: NoteDone) -> tuple[list[_Alike], float]:
+        alike = [compare_with(place, note_done) for place in range(len(places))]
+        found = [
+            (run, step, each)
+            for (run, step), of_place in zip(places, alike, strict=True)
+            for each in of_place.heads
+        ]
+        found.sort(key=lambda of: (round(of[2].distance, 6), of[1], of[2].head))
+        return found, alike[0].even
 
     return in_slices(
         "Comparing sentences",
@@ -101,36 +126,8 @@ def _found(
     )
 
 
-def _compare(
-    selection: Selection, measures: Measures, head: Head, run: Run, step: int, note: NoteDone
-) -> AlikeHeads:
-    own, other = weights_of(selection.run, selection.step), weights_of(run, step)
-    sentences = examples_of(selection.run, measures)
-    key = (own.sha256, other.sha256, measures.examples_corpus.sha256, head)
-    done: dict[int, BatchSums] = cached("batches compared", key, dict, entries=16)
-
-    def compute() -> AlikeHeads:
-        return heads_alike(own.model, head, other.model, sentences, known=done, note_done=note)
-
-    return cached(
-        "heads alike",
-        key,
-        compute,
-        entries=64,
-        facts=lambda _: {"run": run.name, "step": step},
-        needs=2 * passes_bytes(run, sentences),
-    )
-
-
-def _show(selection: Selection, head: Head, found: list[tuple[Run, int, AlikeHeads]]) -> None:
-    nearest = sorted(
-        (
-            (round(each.distance, 6), run, step, each)
-            for run, step, of_step in found
-            for each in of_step.heads
-        ),
-        key=lambda row: (row[0], row[2], row[3].head),
-    )[:_MOST_SHOWN]
+def _show(selection: Selection, head: Head, found: list[_Alike], even: float) -> None:
+    nearest = found[:_MOST_SHOWN]
     rows = [
         Row(
             str(place),
@@ -140,11 +137,11 @@ def _show(selection: Selection, head: Head, found: list[tuple[Run, int, AlikeHea
                 Bar(each.distance, f"{each.distance:.3f} ± {each.error:.3f}"),
             ),
         )
-        for place, (_, run, step, each) in enumerate(nearest)
+        for place, (run, step, each) in enumerate(nearest)
     ]
 
     def open_head(place: str) -> None:
-        _, run, step, each = nearest[int(place)]
+        run, step, each = nearest[int(place)]
         choices: dict[str, object] = {"step": step, **choices_for(each.head)}
         if run is not selection.run:
             choices |= {"run": run.name, "sentence": selection.text}
@@ -159,7 +156,6 @@ def _show(selection: Selection, head: Head, found: list[tuple[Run, int, AlikeHea
         on_click=open_head,
         action="Open it on Translate",
     )
-    even = found[0][2].even
     st.caption(
         f"The {len(rows)} nearest to {head_label(head)}, nearest first. A head that spreads its "
         f"weight evenly is at {even:.3f}. {_NOTE}"
