@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headwise.model.interface import KINDS, Kind
+from headwise.model.interface import KINDS, Kind, Stack
 from headwise.viz_app.records.measures import (
     BY_LAYER,
     FAILURES,
@@ -23,7 +23,6 @@ from headwise.viz_app.records.measures import (
     Resamples,
     Sentence,
     SentenceCosts,
-    StackName,
     StrongestPositions,
     StrongestSentences,
     TranslatedSentence,
@@ -132,7 +131,7 @@ def made_up_resamples(step: int = 20, **changes: Any) -> Resamples:
 def made_up_neurons(step: int = 20, **changes: Any) -> StrongestSentences:
     """Two places of each of seven neurons in two layers a stack; the first is never active."""
     random = np.random.default_rng(step)
-    stacks: dict[StackName, StrongestPositions] = {}
+    stacks: dict[Stack, StrongestPositions] = {}
     for stack, sentence in (("encoder", 0), ("decoder", 1)):
         activation = random.integers(-9, 9, (2, 7, 2)).astype(np.float32) / 4
         activation[0, 0] = 0

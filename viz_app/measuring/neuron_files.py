@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import orjson
@@ -19,19 +19,18 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
+from headwise.model.interface import Stack
 from headwise.model.validation import validate_json
 from headwise.model.weights import sha256_of_tensors, split_file
 from headwise.viz_app.records.measures import (
     CorpusSummary,
     Sentence,
-    StackName,
     StrongestPositions,
     StrongestSentences,
 )
 
 _VERSION = 1
-_SIDES = ("sentence", "position", "activation")
-_Arrays = Mapping[str, NDArray[np.generic]]
+_SIDES = {"sentence": np.int64, "position": np.int64, "activation": np.float32}
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,9 @@ def write_neurons(folder: Path, found: StrongestSentences) -> None:
         CheckpointError: if they cannot be written.
     """
     tensors = {
-        f"{stack}.{side}": _small(getattr(places, side))
+        f"{stack}.{side}": _small(array)
         for stack, places in found.stacks.items()
-        for side in _SIDES
+        for side, array in vars(places).items()
     }
     about = _About(
         format_version=_VERSION,
@@ -96,19 +95,16 @@ def read_neurons(folder: Path, step: int) -> StrongestSentences:
     path = neurons_path(folder, step)
     content = read_bytes(path)
     try:
-        tensors: _Arrays = safetensors.numpy.load(content)
-        _, _, metadata = split_file(content)
-        about = validate_json(_About, metadata["about"])
-        if about.format_version != _VERSION:
+        tensors = safetensors.numpy.load(content)
+        about = validate_json(_About, split_file(content)[2]["about"])
+        if (about.format_version, about.step) != (_VERSION, step):
             raise ValueError(
-                f"format version {about.format_version}, this program reads {_VERSION}"
+                f"expected format version {_VERSION} and step {step}, got {about.format_version} "
+                f"and {about.step}"
             )
-        if about.step != step:
-            raise ValueError(f"its step is {about.step}")
         if about.tensors_sha256 != sha256_of_tensors(content):
             raise ValueError("its numbers were altered")
-        stacks = {stack: _positions(stack, tensors) for stack in get_args(StackName)}
-        _require_sentences(stacks, len(about.sentences))
+        stacks = {s: _positions(s, tensors, len(about.sentences)) for s in get_args(Stack)}
     except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise CheckpointError(
             f"{path}: not the strongest sentences of step {step:,}, or damaged ({error}); measure "
@@ -124,23 +120,15 @@ def read_neurons(folder: Path, step: int) -> StrongestSentences:
     )
 
 
-def _positions(stack: str, tensors: _Arrays) -> StrongestPositions:
-    sentence, position, activation = (tensors[f"{stack}.{side}"] for side in _SIDES)
-    shapes = {each.shape for each in (sentence, position, activation)}
-    kinds = sentence.dtype.kind + position.dtype.kind + activation.dtype.kind
-    if len(shapes) != 1 or sentence.ndim != 3 or kinds != "uuf":
-        raise ValueError(f"expected whole numbers and floats of one shape, got {sorted(shapes)}")
-    if not np.isfinite(activation).all():
-        raise ValueError("expected finite activations, got others")
-    found = StrongestPositions(
-        sentence.astype(np.int64), position.astype(np.int64), activation.astype(np.float32)
-    )
-    for array in vars(found).values():
+def _positions(
+    stack: Stack, tensors: Mapping[str, NDArray[Any]], sentences: int
+) -> StrongestPositions:
+    arrays = {side: tensors[f"{stack}.{side}"].astype(dtype) for side, dtype in _SIDES.items()}
+    shapes = [array.shape for array in arrays.values()]
+    if len({*shapes}) > 1 or len(shapes[0]) != 3 or not np.isfinite(arrays["activation"]).all():
+        raise ValueError(f"expected finite numbers of layers, d_ff and examples, got {shapes}")
+    if not set(np.unique(arrays["sentence"])) <= set(range(sentences)):
+        raise ValueError(f"expected places in {sentences} sentences, got one in another")
+    for array in arrays.values():
         array.flags.writeable = False
-    return found
-
-
-def _require_sentences(stacks: Mapping[StackName, StrongestPositions], count: int) -> None:
-    largest = max(int(places.sentence.max(initial=-1)) for places in stacks.values())
-    if largest >= count:
-        raise ValueError(f"expected places in {count} sentences, got one in sentence {largest}")
+    return StrongestPositions(**arrays)

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.model.interface import Head, Kind
+from headwise.model.interface import Head, Kind, Stack
 from headwise.viz_app.records.trace import Floats
 
 SCORE_MEASURES = ("by_position", "by_token", "by_both")
@@ -264,9 +264,6 @@ class Detection:
     default figure, of which as many true targets are beyond as detached ones are not, as shares."""
 
 
-StackName = Literal["encoder", "decoder"]
-
-
 @dataclass(frozen=True)
 class StrongestPositions:
     """Where the neurons of a stack are strongest, (L, F, N): L layers, F = d_ff, N places each.
@@ -296,7 +293,7 @@ class StrongestSentences:
     """Its references were forced as targets."""
     sentences: tuple[Sentence, ...]
     """Those that are named."""
-    stacks: Mapping[StackName, StrongestPositions]
+    stacks: Mapping[Stack, StrongestPositions]
 
 
 @dataclass(frozen=True)

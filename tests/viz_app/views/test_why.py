@@ -183,8 +183,6 @@ def test_the_strongest_sentences_of_a_neuron_are_shown_and_opened(
     assert "strongest" not in lists
     write(sha256="other")
     assert "The weights have changed since" in shown().captions
-    write(stacks=made_up_neurons().stacks)
-    assert "are of another model" in shown("9").captions
     neurons_path(folder, 60).write_bytes(b"no")
     assert "measure them again" in shown().captions
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import streamlit as st
 
 from headwise.model.files import CheckpointError
@@ -24,45 +22,39 @@ from headwise.viz_app.views.shared.widgets import open_page
 
 def show_strongest(selection: Selection, layer: int, neuron: int) -> None:
     """Draw the sentences of a neuron of the decoder, both counted from 1."""
-    measured = _measured(selection)
-    if measured is None:
-        return
-    places = measured.stacks["decoder"]
-    if not (layer <= places.sentence.shape[0] and neuron <= places.sentence.shape[1]):
-        _ask_to_measure(selection, "The sentences that were measured are of another model.")
-        return
-    at = (layer - 1, neuron - 1)
     run = selection.run
+    measured = _measured(selection)
+    if isinstance(measured, str):
+        st.caption(f"{measured} In a terminal:")
+        options = *corpus_options(run, [selection.step]), "--only", "neurons"
+        st.code(measure_command(run, *options), language=None, wrap_lines=True)
+        return
     rows: list[Row] = []
-    targets: dict[str, tuple[Sentence, int]] = {}
-    for number, position, activation in zip(
-        *(side[at].tolist() for side in (places.sentence, places.position, places.activation)),
-        strict=True,
-    ):
+    opened: list[tuple[Sentence, int]] = []
+    sides = (
+        side[layer - 1, neuron - 1].tolist() for side in vars(measured.stacks["decoder"]).values()
+    )
+    for number, position, activation in zip(*sides, strict=True):
         sentence = measured.sentences[number]
         tokens = whole_tokens(run, "target", sentence.reference)
         if not activation or position + 1 >= len(tokens):  # or read otherwise than when measured
             continue
         consumed, predicted = token_labels(tokens)[position : position + 2]
-        rows.append(
-            Row(
-                str(len(rows)),
-                (
-                    f"{activation:+.3g}",
-                    f"{predicted} ← {consumed}",
-                    marked_text(run, "target", tokens, {position + 1: "query"}),
-                    sentence.source,
-                ),
-            )
+        cells = (
+            f"{activation:+.3g}",
+            f"{predicted} ← {consumed}",
+            marked_text(run, "target", tokens, {position + 1: "query"}),
+            sentence.source,
         )
-        targets[rows[-1].name] = sentence, position
+        rows.append(Row(str(len(rows)), cells))
+        opened.append((sentence, position))
     st.markdown("Where it is strongest:")
     if not rows:
         st.caption("It was not active in any sentence that was measured.")
         return
 
     def open_sentence(name: str) -> None:
-        sentence, position = targets[name]
+        sentence, position = opened[int(name)]
         open_page(
             "why",
             sentence=sentence.source,
@@ -90,40 +82,23 @@ def show_strongest(selection: Selection, layer: int, neuron: int) -> None:
     )
 
 
-def _measured(selection: Selection) -> StrongestSentences | None:
-    """Return what was measured of the checkpoint; where it is missing or unusable, say so."""
+def _measured(selection: Selection) -> StrongestSentences | str:
+    """Return what was measured of the checkpoint, or what is said where that cannot be used."""
     run, step = selection.run, selection.step
     path = neurons_path(run.folder, step)
     if not path.exists():
-        _ask_to_measure(
-            selection, "In which sentences it is strongest was not measured for this checkpoint."
-        )
-        return None
+        return "In which sentences it is strongest was not measured for this checkpoint."
     try:
-        measured = _read(run.folder, step, path)
+        measured = cached(
+            "neurons read",
+            (str(run.folder), step, stamp_of(path)),
+            lambda: read_neurons(run.folder, step),
+            entries=4,
+            facts=lambda _: {"run": run.name, "step": step},
+        )
         if measured.sha256 == weights_sha256(run, step):
             return measured
-        said = "The weights have changed since its strongest sentences were measured."
+        return "The weights have changed since its strongest sentences were measured."
     except CheckpointError as problem:
         log_refusal(problem)
-        said = describe_error(problem)
-    _ask_to_measure(selection, said)
-    return None
-
-
-def _read(folder: Path, step: int, path: Path) -> StrongestSentences:
-    return cached(
-        "neurons read",
-        (str(folder), step, stamp_of(path)),
-        lambda: read_neurons(folder, step),
-        entries=4,
-        facts=lambda _: {"run": folder.name, "step": step},
-    )
-
-
-def _ask_to_measure(selection: Selection, said: str) -> None:
-    st.caption(f"{said} In a terminal:")
-    command = measure_command(
-        selection.run, *corpus_options(selection.run, [selection.step]), "--only", "neurons"
-    )
-    st.code(command, language=None, wrap_lines=True)
+        return describe_error(problem)
