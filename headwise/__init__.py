@@ -9,7 +9,8 @@
 it is first asked for.
 
 In a clone, ``headwise.model`` and ``headwise.viz_app`` are the folders ``model/`` and ``viz_app/``
-beside this one. What is installed has them inside this folder.
+beside this one; links in this folder lead there, for installers, type checkers and editors. What is
+installed has the folders inside this one.
 """
 
 from importlib import import_module
@@ -57,9 +58,9 @@ _PLACES = {
     "headwise.viz_app.api.traces": ("read_trace", "OpenedTrace"),
 }
 
-_FOLDER = Path(__file__).resolve().parent
-if not (_FOLDER / "model").is_dir():
-    __path__.append(str(_FOLDER.parent))
+_MODEL = Path(__file__).resolve().with_name("model")
+if _MODEL.is_symlink() or _MODEL.is_file():  # Git writes a link as a file where there are no links
+    __path__.insert(0, str(_MODEL.parents[1]))
 
 
 def __getattr__(name: str) -> object:

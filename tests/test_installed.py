@@ -16,6 +16,7 @@ from tests.imports import ROOT
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 STARTED = """
+import os, sys
 from pathlib import Path
 import headwise.viz_app
 from headwise.viz_app.first_document import first_document
@@ -25,6 +26,10 @@ app = AppTest.from_file(Path(headwise.viz_app.__file__).with_name("script.py"), 
 app.run()
 app.text_area[0].set_value("I am hungry.").run()
 assert ".stMainBlockContainer {" in first_document()
+loaded = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+files = [os.path.realpath(file) for name, file in loaded.items() if file and "headwise" in name]
+assert len(files) > 100 and len(files) == len(set(files))
+assert not {"model", "viz_app"} & set(loaded)
 print([each.value for each in (*app.exception, *app.error)], app.query_params["q"])
 """
 TRANSLATED = """
@@ -39,13 +44,14 @@ print(headwise.open("en-es").steps, headwise.open("en-es")[-1].translate("I am h
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is installed, for setuptools writes beside it."""
     folder = tmp_path_factory.mktemp("clone")
+    without = shutil.ignore_patterns("__pycache__")
     for name in ("headwise", "model", "viz_app"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=without)
     between = shutil.ignore_patterns(*(f"step-{zeros}[1-9]*" for zeros in ("000", "0000", "00000")))
     for run, left_out in (("copy", None), ("en-es", between)):
         path = Path("checkpoints", run)
         shutil.copytree(ROOT / path, folder / path, ignore=left_out)
-    for name in ("LICENSE", "README.md", "pyproject.toml", "setup.py"):
+    for name in ("LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -66,10 +72,22 @@ def wheel(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(scope="module", params=["wheel", "clone"])
-def programs(
-    request: pytest.FixtureRequest, clone: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+@pytest.fixture(scope="module")
+def clone_without_links(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copy as Git makes it where there are no links: files that say where they lead."""
+    folder = tmp_path_factory.mktemp("without") / "links"
+    shutil.copytree(clone, folder, symlinks=True)
+    links = [path for path in (folder / "headwise").iterdir() if path.is_symlink()]
+    assert {path.name for path in links} == {"model", "viz_app", "checkpoints"}
+    for path in links:
+        leads_to = path.readlink().as_posix()
+        path.unlink()
+        path.write_text(leads_to)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["wheel", "clone", "clone_without_links"])
+def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the programs of an environment are that has Headwise, and all else from this one."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
@@ -77,13 +95,14 @@ def programs(
     others = packages / "others.pth"
     # A line of it adds a folder, whose own .pth files, of the Headwise here, are not read.
     path = sysconfig.get_path("purelib")
-    if request.param == "clone":
-        others.write_text(path)  # setuptools is there
-        pip("--python", folder / "bin" / "python", "install", "-e", clone)
-    else:
+    source = request.getfixturevalue(request.param)
+    if request.param == "wheel":
         # Before, or pip would find that Headwise.
-        pip("--python", folder / "bin" / "python", "install", request.getfixturevalue("wheel"))
+        pip("--python", folder / "bin" / "python", "install", source)
         others.write_text(path)
+    else:
+        others.write_text(path)  # setuptools is there
+        pip("--python", folder / "bin" / "python", "install", "-e", source)
     return folder / "bin"
 
 
