@@ -17,15 +17,17 @@ from typing import Any
 import torch
 
 from headwise.model.config import TrainingConfig, TransformerConfig, from_dict
-from headwise.model.files import CheckpointError as CheckpointError
 from headwise.model.files import (
+    MOST_OF_LOG,
     NoCheckpointYetError,
+    log_remarks,
     read_bytes,
     read_json,
     read_log,
     write_bytes,
     write_json,
 )
+from headwise.model.files import CheckpointError as CheckpointError
 from headwise.model.interface import Choices, Description, Languages
 from headwise.model.run_info import Counts, DataSource, RunInfo
 from headwise.model.tokenizer import Tokenizer, TokenizerPair
@@ -152,7 +154,7 @@ class TrainedRun:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return ()
+        return log_remarks(self.folder / name for name in ("metrics.jsonl", "samples.jsonl"))
 
     @property
     def ignored_settings(self) -> dict[str, Any]:
@@ -198,16 +200,16 @@ class TrainedRun:
         return counts
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Read ``metrics.jsonl``: rows of training, and of milestones.
+        """Read ``metrics.jsonl``, of a long one the last rows: of training, and of milestones.
 
         A row of training has ``train_loss``, a mean over batches with label smoothing and dropout.
         A milestone's has ``valid_loss`` and ``train_sample_loss``, of its weights without either.
         """
-        return list(read_log(self.folder / "metrics.jsonl"))
+        return list(read_log(self.folder / "metrics.jsonl", last=MOST_OF_LOG))
 
     def samples(self) -> list[dict[str, Any]]:
         """Read ``samples.jsonl``: fixed sentences translated at each milestone."""
-        return list(read_log(self.folder / "samples.jsonl"))
+        return list(read_log(self.folder / "samples.jsonl", last=MOST_OF_LOG))
 
 
 def open_trained_run(name: str, *, root: Path = CHECKPOINTS) -> TrainedRun:

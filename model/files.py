@@ -6,6 +6,7 @@ What cannot be read or written raises a ``CheckpointError``.
 from __future__ import annotations
 
 import codecs
+import itertools
 import json
 import os
 import shutil
@@ -20,9 +21,13 @@ import orjson
 from filelock import FileLock, Timeout
 
 from headwise.model.config import MOST_STEPS
+from headwise.model.validation import MOST_VALUES, check_values
 
-MOST_BYTES = 256 * 2**20
-"""Most bytes of a file that is read whole, unless it is one of weights."""
+MOST_BYTES = 16 * 2**20
+"""Most bytes of a file that is read whole, unless its reader says another number."""
+MOST_OF_LOG = 8 * 2**20
+"""Bytes, from its end, for which a log is read to be shown: some 50,000 rows."""
+_MOST_OF_LINE = 2**20
 _UNFINISHED = ".unfinished"
 _LOCK_TIMEOUT = 0.5
 """Seconds to wait for the lock; ``has_writer`` holds it for a moment in another process."""
@@ -230,7 +235,7 @@ def lines_of(content: bytes) -> list[str]:
 
 
 def parse_json(content: bytes) -> Any:
-    """Parse JSON in UTF-8.
+    """Parse JSON in UTF-8; ``check_values`` says beforehand whether it has too many values.
 
     Raises:
         ValueError: if it is not JSON, is nested too deeply, or contains half a character (a lone
@@ -247,10 +252,17 @@ def parse_json(content: bytes) -> Any:
     return value
 
 
-def read_json(path: Path, *, within: Path | None = None) -> Any:
-    """Read a JSON file; ``within`` is as for ``open_regular``."""
+def read_json(
+    path: Path, *, within: Path | None = None, most: int = MOST_BYTES, values: int = MOST_VALUES
+) -> Any:
+    """Read a JSON file of at most so many bytes and values; else as ``open_regular`` opens it."""
+    content = read_bytes(path, within=within, most=most)
     try:
-        return parse_json(read_bytes(path, within=within))
+        check_values(content, values)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}; restore the file") from error
+    try:
+        return parse_json(content)
     except ValueError as error:
         raise CheckpointError(f"{path}: not JSON ({error}); restore the file") from error
 
@@ -261,30 +273,59 @@ def append_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def read_log(path: Path) -> Iterator[dict[str, Any]]:
+def read_log(path: Path, *, last: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield the rows of a JSON Lines file, but not an unfinished last line; without a file none.
 
-    A link must not leave the folder of the log.
+    ``last`` is for how many bytes, from the end, rows are read; by default all are. A link must
+    not leave the folder of the log.
     """
     if not path.exists():
         return
-    lines = read_bytes(path, within=path.parent).split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            row = parse_json(line)
-        except ValueError as error:
-            raise CheckpointError(f"{path}, line {number}: not JSON ({error})") from error
-        step = row.get("step") if isinstance(row, dict) else None
-        if type(step) is not int or not 0 <= step <= MOST_STEPS:
-            raise CheckpointError(f"{path}, line {number}: expected an object with a step")
-        yield row
+    with open_regular(path, within=path.parent) as file:
+        end = os.fstat(file.fileno()).st_size  # a log may grow meanwhile
+        if last is not None and end > last:
+            file.seek(end - last - 1)
+            file.readline()  # what is left of a line
+        cut = file.tell() > 0
+        for number in itertools.count(1):
+            begin = file.tell()
+            line = file.readline(min(_MOST_OF_LINE, end - begin))
+            if not line.endswith(b"\n") and begin + len(line) == end:
+                return
+            row = _parse_row(line, f"{path}, byte {begin:,}" if cut else f"{path}, line {number}")
+            yield row
+
+
+def _parse_row(line: bytes, place: str) -> dict[str, Any]:
+    try:
+        check_values(line)
+        row = parse_json(line)
+    except ValueError as error:
+        raise CheckpointError(f"{place}: not JSON ({error})") from error
+    step = row.get("step") if isinstance(row, dict) else None
+    if type(step) is not int or not 0 <= step <= MOST_STEPS:
+        raise CheckpointError(f"{place}: expected an object with a step")
+    found: dict[str, Any] = row
+    return found
+
+
+def log_remarks(paths: Iterable[Path]) -> tuple[str, ...]:
+    """Say of which logs only the last rows are read, since they are longer than ``MOST_OF_LOG``."""
+    sizes = {path.name: path.stat().st_size for path in paths if path.is_file()}
+    return tuple(
+        f"{name} has {size / 2**20:,.0f} MiB, of which the rows in the last "
+        f"{MOST_OF_LOG >> 20} MiB are read"
+        for name, size in sizes.items()
+        if size > MOST_OF_LOG
+    )
 
 
 def cut_log(path: Path, step: int) -> None:
     """Remove the rows after a step, so that a resumed training can append."""
-    write_log(path, [row for row in read_log(path) if row["step"] <= step])
+    write_log(path, (row for row in read_log(path) if row["step"] <= step))
 
 
 def write_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a whole JSON Lines file."""
-    write_bytes(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows).encode())
+    """Write a whole JSON Lines file; the rows may be those that it has now."""
+    with new_file(path) as file:
+        file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)

@@ -17,7 +17,12 @@ import torch
 
 from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, list_runs, open_trained_run, steps_of
 from headwise.model.config import TrainingConfig, TransformerConfig
-from headwise.model.files import CheckpointError, NoCheckpointYetError, read_log
+from headwise.model.files import (
+    MOST_OF_LOG,
+    CheckpointError,
+    NoCheckpointYetError,
+    read_log,
+)
 from headwise.model.interface import DEFAULT_LANGUAGES, Choices, Description, Languages, Tokenizers
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.pretrained.checkpoints import checkpoint_folders, is_pretrained
@@ -98,7 +103,7 @@ class Run(Protocol):
 
     @property
     def remarks(self) -> Sequence[str]:
-        """Return sentences on steps that folders' names do not say, and on what is not opened."""
+        """Return sentences on steps that folders' names do not say, and on what is not read."""
 
     @property
     def ignored_settings(self) -> Mapping[str, Any]:
@@ -120,7 +125,7 @@ class Run(Protocol):
         """Return the hash of the weights of a step."""
 
     def metrics(self) -> Sequence[dict[str, Any]]:
-        """Return what the training logged, by step."""
+        """Return what the training logged, by step: of a long log the last rows."""
 
 
 def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
@@ -190,8 +195,11 @@ def log_file(folder: Path, name: str) -> Path:
 
 
 def read_log_file(path: Path) -> Iterable[dict[str, Any]]:
-    """Read the rows of a file that ``log_file`` returned; none where there is no such file."""
-    return read_log(path) if path.suffix == ".jsonl" else trainer_log(path)
+    """Read the rows of a file that ``log_file`` returned, of a long one the last ones.
+
+    Where there is no such file there are none.
+    """
+    return read_log(path, last=MOST_OF_LOG) if path.suffix == ".jsonl" else trainer_log(path)
 
 
 def require_languages(run: Run, columns: tuple[str, str] | None) -> None:

@@ -7,19 +7,36 @@ ids, or encode at random.
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
 
 Value = TypeVar("Value")
 
 LONGEST_TEXT = 20_000
 """Most characters of a text that is tokenised. The models here read 1,024 tokens, some 5,000
 characters; ten million letters take gigabytes before their tokens can be counted."""
+MOST_VALUES = 600_000
+"""Most values in JSON. One takes some 70 bytes of memory, and 250 where it is not as expected."""
+_MOST_ERRORS = 1_000
+"""Of more the first is not looked for: it is told only with all others, at 700 bytes each."""
+_REPEATED = ("list", "tuple", "set", "frozenset", "dict")
+"""Kinds of values that have as many others as they like."""
+
+
+def check_values(content: str | bytes, most: int = MOST_VALUES) -> None:
+    """Raise a ValueError if JSON has too many values, before they take memory.
+
+    Each follows a comma or an opening bracket; such characters within texts count as well.
+    """
+    text = content.encode() if isinstance(content, str) else content
+    if (found := sum(text.count(mark) for mark in (b",", b"[", b"{"))) > most:
+        raise ValueError(f"expected at most {most:,} values, got some {found:,}")
 
 
 def validate_json(
@@ -28,15 +45,19 @@ def validate_json(
     """Read JSON as a value of a type: a dataclass, a list, a tuple of several types, …
 
     Numbers, texts and truth values are never converted into one another. ``extra`` says what is
-    done with keys that a dataclass does not have. What is not JSON or does not fit is a ValueError
-    whose message names in one line the place, what was expected and what was got.
+    done with keys that a dataclass does not have. What is not JSON, has too many values or does not
+    fit is a ValueError whose message names in one line the place, what was expected and what was
+    got.
     """
     from pydantic import ValidationError  # imported late: a configuration made in Python needs none
 
+    check_values(content)
     hashable: Any = type_  # mypy does not know that a type is
     try:
-        value: Value = _adapter(hashable).validate_json(content, strict=True, extra=extra)
+        value: Value = _validator(hashable).validate_json(content, strict=True, extra=extra)
     except ValidationError as error:
+        if (count := error.error_count()) > _MOST_ERRORS:
+            raise ValueError(f"content: expected {type_.__name__}, got {count:,} others") from None
         first = error.errors(include_url=False)[0]
         raised = first.get("ctx", {}).get("error")
         if isinstance(raised, ValueError):  # by a dataclass's own check
@@ -63,10 +84,24 @@ class _Versioned:
 
 
 @cache
-def _adapter(type_: Any) -> TypeAdapter[Any]:
+def _validator(type_: Any) -> SchemaValidator:
     from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
 
-    return TypeAdapter(type_)
+    schema: Any = copy.deepcopy(TypeAdapter(type_).core_schema)
+    _end_at_first_error(schema)
+    return SchemaValidator(schema)
+
+
+def _end_at_first_error(schema: Any) -> None:
+    """Have a list end at its first wrong item, where errors of all would take gigabytes."""
+    if isinstance(schema, dict):
+        if schema.get("type") in _REPEATED:
+            schema["fail_fast"] = True
+        schema = list(schema.values())
+    if isinstance(schema, list | tuple):
+        for part in schema:
+            _end_at_first_error(part)
 
 
 @dataclass(frozen=True)

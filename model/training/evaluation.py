@@ -216,8 +216,8 @@ def require_milestones(log: Path, steps: Sequence[int]) -> None:
 
 def add_to_log(log: Path, figures: Mapping[int, Mapping[str, float]]) -> None:
     """Write figures, by step and name, into the rows of their milestones."""
-    rows = [
+    rows = (
         row | dict(figures[row["step"]]) if "valid_loss" in row and row["step"] in figures else row
         for row in read_log(log)
-    ]
+    )
     write_log(log, rows)

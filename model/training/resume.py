@@ -27,7 +27,7 @@ from torch import Tensor
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.config import TrainingConfig, to_dict
-from headwise.model.files import CheckpointError, parse_json, read_bytes, write_folder
+from headwise.model.files import CheckpointError, read_bytes, read_json, write_folder
 from headwise.model.run_info import DataSource
 from headwise.model.training.data import Data
 from headwise.model.training.options import TrainArguments
@@ -116,7 +116,7 @@ def read_resume_state(run_folder: Path) -> ResumeState:
     try:
         # From bytes: a mapped file could not be removed on Windows.
         tensors = safetensors.torch.load(read_bytes(path, within=run_folder, most=_MOST_BYTES))
-        values = parse_json(read_bytes(path.with_name("state.json"), within=run_folder))
+        values = read_json(path.with_name("state.json"), within=run_folder)
         tokens = values["tokens"]
         # States of earlier versions have neither.
         loss, unlogged = values.get("unlogged_loss", 0.0), values.get("unlogged_tokens", 0)
