@@ -21,6 +21,9 @@ from headwise.model.pretrained.weights_files import NO_WEIGHTS, weights_files, w
 
 STATE = "trainer_state.json"
 """The file that the Trainer writes last into a checkpoint."""
+_MOST_OF_STATE = 32 * 2**20
+_MOST_LOGGED = 1_500_000
+"""Bytes and values of that file: its log has some 150,000 rows then."""
 MODEL_CONFIG = "config.json"
 OF_TRAINER = re.compile(r"checkpoint-(\d{1,12})")
 _NUMBERED = re.compile(
@@ -73,7 +76,8 @@ def trainer_state(folder: Path) -> dict[str, Any]:
     path = state_path(folder)
     if not path.is_file():
         return {}
-    state = read_json(path, within=run_folder_of(folder))
+    most = {"most": _MOST_OF_STATE, "values": _MOST_LOGGED}
+    state = read_json(path, within=run_folder_of(folder), **most)
     return state if isinstance(state, dict) else {}
 
 

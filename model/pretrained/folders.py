@@ -20,9 +20,11 @@ from headwise.model.files import (
     check_regular,
     read_json,
 )
+from headwise.model.pretrained.adapters import CONFIG
 from headwise.model.pretrained.checkpoint_folder import run_folder_of, state_path, trainer_state
 from headwise.model.pretrained.checkpoints import checkpoint_folders
 from headwise.model.pretrained.families import families_of
+from headwise.model.pretrained.weights_files import INDEX, check_header
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig
@@ -42,7 +44,17 @@ _NOT_MEASURED = re.compile(
     r"step|epoch|total_flos|train_loss|.*(_runtime|_per_second|_preparation_time|_mem_\w+)"
 )
 """What else it logs that is no curve: when, how fast, and the mean loss of the whole training."""
-_MOST = {"layers": 1_000, "max_position_embeddings": 200_000}
+_MOST_BYTES = {"tokenizer.json": 48 * 2**20} | dict.fromkeys(
+    (
+        *("config.json", "generation_config.json", CONFIG, INDEX, "chat_template.jinja"),
+        *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+        *("vocab.json", "target_vocab.json", "merges.txt", "vocab.txt", "source.spm", "target.spm"),
+        *("spiece.model", "sentencepiece.bpe.model"),
+    ),
+    MOST_BYTES,
+)
+"""Bytes of the files that are read whole, at most. Gemma's vocabulary has 35 MB."""
+_MOST = {"layers": 1_000, "max_position_embeddings": 200_000, "labels": 10_000}
 _MOST_OF_OTHERS = 10_000_000
 """The largest numbers of a configuration, by how their names end: larger models fill the memory
 before anything can say that they do not fit."""
@@ -65,9 +77,14 @@ def check_files(folder: Path) -> None:
     within = run_folder_of(folder)
     for path in sorted(folder.iterdir()):
         if path.suffix in _READ and not path.is_dir():
-            # Weights are mapped into memory, and their header says how many there are.
-            most = None if path.suffix == ".safetensors" else MOST_BYTES
-            check_regular(path, within=within, most=most)
+            check_regular(path, within=within, most=_MOST_BYTES.get(path.name))
+            if path.suffix == ".safetensors":  # it is mapped into memory, its header is read
+                check_header(path)
+
+
+def most_bytes(name: str) -> int:
+    """Return the most bytes that a file of this name may have, which is read whole."""
+    return _MOST_BYTES[name]
 
 
 def log_path(folder: Path) -> Path:
@@ -131,17 +148,13 @@ def read_config(folder: Path) -> Any:
     """
     path = folder / "config.json"
     check_files(folder)
-    values = read_json(path)
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: expected an object, got {type(values).__name__}")
+    values = read_settings(path)
     families_of(values, path)
     if values.get("quantization_config") is not None:
         raise CheckpointError(
             f"{path}: the weights are quantised (quantization_config), so that what heads write "
             "cannot be read from them; open the model that they were made of"
         )
-    for part in (values, values.get("encoder"), values.get("decoder")):
-        _check_sizes(part if isinstance(part, dict) else {}, path)
     from transformers import AutoConfig
 
     try:
@@ -153,8 +166,23 @@ def read_config(folder: Path) -> Any:
         raise CheckpointError(f"{path}: not a configuration ({error!s:.200})") from error
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read a configuration, or settings of generation, as written; their sizes are checked.
+
+    Raises:
+        CheckpointError: if it cannot be read, or a size is beyond what any model has.
+    """
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path}: expected an object, got {type(values).__name__}")
+    _check_sizes(values, path)
+    return values
+
+
 def _check_sizes(values: dict[str, Any], path: Path) -> None:
     for name, value in values.items():
+        if isinstance(value, dict) and name != "task_specific_params":
+            _check_sizes(value, path)
         limits = (limit for end, limit in _MOST.items() if name.endswith(end))
         most = next(limits, _MOST_OF_OTHERS)
         if isinstance(value, int | float) and not -most <= value <= most:

@@ -24,7 +24,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 
 from headwise.model.checkpoint import Checkpoint
-from headwise.model.files import CheckpointError, read_bytes
+from headwise.model.files import CheckpointError, check_regular, read_bytes
 from headwise.model.interface import Choices, Description, Languages, Origin
 from headwise.model.pretrained.adapters import (
     CONFIG,
@@ -36,6 +36,7 @@ from headwise.model.pretrained.adapters import (
 )
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.checkpoint_folder import (
+    MODEL_CONFIG,
     base_folder,
     config_folder,
     new_vocabulary,
@@ -50,11 +51,13 @@ from headwise.model.pretrained.folders import (
     quiet,
     read_config,
     read_generation,
+    read_settings,
     trainer_log,
 )
 from headwise.model.pretrained.generation import settings_not_followed
 from headwise.model.pretrained.languages import choices_of
 from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.pretrained.sizes import check_shapes, check_sizes
 from headwise.model.pretrained.tokenizers import (
     PretrainedTokenizers,
     load_tokenizer,
@@ -130,13 +133,24 @@ class PretrainedRun:
         return read_config(self._model_folder)
 
     @cached_property
+    def _built(self) -> tuple[Any, dict[str, torch.Size], int]:
+        """The model without weights; their shapes and how many they are, tied ones once."""
+        path = self._model_folder / MODEL_CONFIG
+        check_sizes(read_settings(path), weights_files(self._base_folder), path)
+        with quiet(), torch.device("meta"):
+            inner = AutoModelForSeq2SeqLM.from_config(
+                copy.deepcopy(self._config), attn_implementation=ATTENTION
+            )
+        shapes = {name: tensor.shape for name, tensor in inner.state_dict().items()}
+        return inner, shapes, sum(each.numel() for each in inner.parameters())
+
+    @cached_property
     def _empty(self) -> PretrainedModel:
         """The model without weights, to read its properties from."""
         try:
+            inner, shapes, numbers = self._built
+            check_shapes(shapes, numbers, weights_files(self._base_folder))
             with quiet(), torch.device("meta"):
-                inner = AutoModelForSeq2SeqLM.from_config(
-                    copy.deepcopy(self._config), attn_implementation=ATTENTION
-                )
                 inner.generation_config = self._generation
                 _untie(inner, weights_files(self._base_folder))
                 if is_adapter(newest := self._newest):
@@ -151,7 +165,7 @@ class PretrainedRun:
             raise self._no_model(error) from error
 
     def _no_model(self, error: Exception) -> CheckpointError:
-        path = self._model_folder / "config.json"
+        path = self._model_folder / MODEL_CONFIG
         return CheckpointError(f"{path}: no model can be built from it ({error!s:.200})")
 
     @cached_property
@@ -216,7 +230,8 @@ class PretrainedRun:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        return load_tokenizer(self._tokenizer_folder)
+        sizes = self.description.source_vocab_size, self.description.target_vocab_size
+        return load_tokenizer(self._tokenizer_folder, max(sizes))
 
     @cached_property
     def tokenizers(self) -> PretrainedTokenizers:
@@ -236,7 +251,10 @@ class PretrainedRun:
         digest = hashlib.sha256(repr(self.languages).encode())
         for path in sorted(self._tokenizer_folder.iterdir()):
             if path.suffix in (".json", ".spm", ".model", ".txt") and path.is_file():
-                digest.update(path.name.encode() + read_bytes(path))
+                digest.update(path.name.encode())
+                check_regular(path)
+                with path.open("rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -257,6 +275,8 @@ class PretrainedRun:
         check_files(folder)
         files = weights_files(folder)
         empty = self._empty.inner
+        _, shapes, numbers = self._built
+        check_shapes(shapes, numbers, files)
         try:
             places = tensors_in(files, empty.state_dict().keys())
             with quiet(), ExitStack() as stack:

@@ -217,13 +217,13 @@ def load_tokenizers(
     """
     own_target = folder / TARGET_TOKENIZER
     return tokenizers_of(
-        load_tokenizer(folder),
+        load_tokenizer(folder, max(sizes)),
         special,
         config=config,
         generation=generation,
         sizes=sizes,
         languages=languages,
-        own_target=load_tokenizer(own_target) if own_target.is_dir() else None,
+        own_target=load_tokenizer(own_target, max(sizes)) if own_target.is_dir() else None,
         place=str(folder),
     )
 
@@ -279,13 +279,13 @@ def tokenizers_of(
     )
 
 
-def load_tokenizer(folder: Path) -> Any:
-    """Load a tokenizer of ``transformers`` from a folder.
+def load_tokenizer(folder: Path, tokens: int) -> Any:
+    """Load a tokenizer of ``transformers`` from a folder; ``tokens`` is how many its model has.
 
     Raises:
         CheckpointError: naming the file that is missing or broken.
     """
-    check_tokenizer_files(folder)
+    check_tokenizer_files(folder, tokens)
     try:
         with quiet():
             return AutoTokenizer.from_pretrained(

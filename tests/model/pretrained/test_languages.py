@@ -39,7 +39,7 @@ def _extended(folder: Path, make_folder: MakeFolder, family: str, way: str, code
     """Write a model into a folder whose tokenizer has one language more; return the tokenizer."""
     shutil.copytree(make_folder(family), folder, dirs_exist_ok=True)
     with quiet():
-        tokenizer = load_tokenizer(folder)
+        tokenizer = load_tokenizer(folder, 1_000)
         WAYS[way](tokenizer, ["<sep>", "covid", code] if way == "added" else [code])
         tokenizer.save_pretrained(folder)
         changes: dict[str, Any] = {"vocab_size": len(tokenizer) + 120}
@@ -51,7 +51,7 @@ def _extended(folder: Path, make_folder: MakeFolder, family: str, way: str, code
     change_json(
         folder / "generation_config.json", **forced, **of_settings if way == "settings" else {}
     )
-    return load_tokenizer(folder)
+    return load_tokenizer(folder, 1_000)
 
 
 @pytest.mark.parametrize(("family", "way", "code"), CASES)

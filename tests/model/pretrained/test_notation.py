@@ -39,7 +39,7 @@ def make_vocabulary(make_folder: MakeFolder, tmp_path_factory: pytest.TempPathFa
         if name in KINDS:
             tokenizer = KINDS[name](tmp_path_factory.mktemp(name))
         else:
-            tokenizer = load_tokenizer(make_folder(name))
+            tokenizer = load_tokenizer(make_folder(name), 1_000)
         size = len(tokenizer)
         return PretrainedVocabulary(
             tokenizer, threading.Lock(), languages={}, is_target=False, size=size

@@ -58,7 +58,7 @@ IDS: dict[str, object] = {
 def refused(folder: Path, file: str) -> str:
     """Return the message with which a folder's tokenizer is refused; it names only this file."""
     with pytest.raises(CheckpointError) as error:
-        load_tokenizer(folder)
+        load_tokenizer(folder, 1_000)
     message = str(error.value)
     assert message.startswith(f"{folder / file}: ")
     return message.removeprefix(f"{folder / file}: ")
@@ -76,7 +76,7 @@ def test_a_damaged_file_is_named(
         (folder / file).write_bytes(damage(content))
         assert re.search("expected|not |No |EOF|Invalid", refused(folder, file)), name
     (folder / file).write_bytes(content)
-    load_tokenizer(folder)
+    load_tokenizer(folder, 1_000)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -86,7 +86,7 @@ def test_line_separators_are_tokens_of_a_vocabulary(tmp_path: Path, end: str) ->
     (tmp_path / "vocab.txt").write_bytes("".join(f"{line}{end}" for line in lines).encode())
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
-    found = load_tokenizer(tmp_path)
+    found = load_tokenizer(tmp_path, 1_000)
     assert found.encode("the a b", add_special_tokens=False) == [7, 9, 10]
     vocabulary = PretrainedVocabulary(
         found, threading.Lock(), languages={}, is_target=False, size=len(lines)

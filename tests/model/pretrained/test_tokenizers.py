@@ -36,7 +36,7 @@ def folder(request: pytest.FixtureRequest, make_folder: MakeFolder) -> Path:
 
 @pytest.fixture
 def theirs(folder: Path) -> Any:
-    tokenizer = load_tokenizer(folder)
+    tokenizer = load_tokenizer(folder, 1_000)
     if getattr(tokenizer, "tgt_lang", "") is None:
         tokenizer.tgt_lang = tokenizer.src_lang  # M2M100 wants to know it
     return tokenizer
@@ -143,7 +143,7 @@ def test_an_id_without_a_token_is_unused_and_bytes_make_one_word(make_folder: Ma
 
 @pytest.mark.parametrize("name", ["marian", "marian_separate"])
 def test_marian_has_a_model_for_each_side(name: str, make_folder: MakeFolder) -> None:
-    tokenizers, theirs = _open(make_folder(name)), load_tokenizer(make_folder(name))
+    tokenizers, theirs = _open(make_folder(name)), load_tokenizer(make_folder(name), 1_000)
     assert tokenizers.encode_target(SPANISH)[1:] == theirs(text_target=SPANISH)["input_ids"]
     assert tokenizers.source.encode(SPANISH) != tokenizers.target.encode(SPANISH)
     ids = list(range(3, 100))
@@ -193,7 +193,7 @@ def test_source_language_is_put_where_the_model_expects_it(
     tokens = tokenizers.source.tokens(ids)
     assert tokens[: len(start)] == start
     assert tokens[-len(end) :] == end
-    theirs = load_tokenizer(make_folder(name))
+    theirs = load_tokenizer(make_folder(name), 1_000)
     theirs.src_lang = language
     assert ids == theirs(ENGLISH)["input_ids"]
 
@@ -235,7 +235,7 @@ def test_the_prefix_of_a_configuration_is_offered_beside_those_of_tasks(
 def test_a_chosen_prefix_is_put_before_the_source(make_folder: MakeFolder) -> None:
     marian = _open(make_folder("marian"), prefix=">>cat<< ")
     ids = marian.encode_source(ENGLISH)
-    assert ids == load_tokenizer(make_folder("marian"))(f">>cat<< {ENGLISH}")["input_ids"]
+    assert ids == load_tokenizer(make_folder("marian"), 1_000)(f">>cat<< {ENGLISH}")["input_ids"]
     assert marian.source.tokens(ids)[0] == ">>cat<<"
     assert (marian.source.words(ids)[0].start, marian.source.words(ids)[0].stop) == (0, 1)
     prefix = "translate English to Spanish: "
