@@ -11,10 +11,10 @@ import copy
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 if TYPE_CHECKING:
-    from pydantic_core import SchemaValidator
+    from pydantic import TypeAdapter
 
 Value = TypeVar("Value")
 
@@ -54,7 +54,7 @@ def validate_json(
     check_values(content)
     hashable: Any = type_  # mypy does not know that a type is
     try:
-        value: Value = _validator(hashable).validate_json(content, strict=True, extra=extra)
+        value: Value = _adapter(hashable).validate_json(content, strict=True, extra=extra)
     except ValidationError as error:
         if (count := error.error_count()) > _MOST_ERRORS:
             raise ValueError(f"content: expected {type_.__name__}, got {count:,} others") from None
@@ -84,13 +84,14 @@ class _Versioned:
 
 
 @cache
-def _validator(type_: Any) -> SchemaValidator:
+def _adapter(type_: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
-    from pydantic_core import SchemaValidator
 
-    schema: Any = copy.deepcopy(TypeAdapter(type_).core_schema)
+    adapter: Any = TypeAdapter(type_)
+    schema = copy.deepcopy(adapter.core_schema)
     _end_at_first_error(schema)
-    return SchemaValidator(schema)
+    adapter.validator = type(adapter.validator)(schema)
+    return cast("TypeAdapter[Any]", adapter)
 
 
 def _end_at_first_error(schema: Any) -> None:
