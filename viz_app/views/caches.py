@@ -58,10 +58,9 @@ from headwise.viz_app.trace.memory import (
 from headwise.viz_app.trace.sentence import require_source, run_trace
 from headwise.viz_app.trace.sentence import to_tokens as to_tokens
 from headwise.viz_app.views.shared.cache import (
-    MOST_BYTES,
     cached,
+    is_cached,
     note_recipe,
-    size_of,
     stamp_if_there,
     stamp_of,
 )
@@ -69,8 +68,6 @@ from headwise.viz_app.views.shared.log import Facts
 
 Ids = tuple[int, ...]
 Result = TypeVar("Result")
-_OF_ALL = 1024
-"""How many of the small results are kept that a section asks of all checkpoints of a run."""
 
 
 def run_named(name: str, languages: Languages | None = None) -> Run:
@@ -89,7 +86,6 @@ def run_named(name: str, languages: Languages | None = None) -> Run:
         "run opened",
         (str(folder), name, languages, *stamps),
         open_it,
-        entries=8,
         facts=lambda _: {"run": name},
     )
 
@@ -104,7 +100,6 @@ def log_of(folder: Path, name: str) -> Sequence[LogRow]:
         "log read",
         (str(path), stamp_if_there(path)),
         lambda: tuple(read_log_file(path)),
-        entries=24,
         facts=lambda rows: {"run": folder.name, "file": name, "rows": len(rows)},
         says=f"Reading {name}",
     )
@@ -166,7 +161,6 @@ def weights_of(run: Run, step: int) -> Weights:
         "weights verified",
         (str(path), stamp_if_there(path)),
         lambda: checkpoint_of(run, step).sha256,
-        entries=_OF_ALL,
         facts=lambda _: {"run": run.name, "step": step},
     )
     return Weights(run, step, sha256)
@@ -179,7 +173,6 @@ def weights_sha256(run: Run, step: int) -> str:
         "hash read",
         (str(path), stamp_of(path)),
         lambda: run.sha256(step),
-        entries=_OF_ALL,
         facts=lambda _: {"run": run.name, "step": step},
     )
 
@@ -230,9 +223,10 @@ def trace_of(
         trace = run_trace(weights.model, run.tokenizers, text, ids, turned=turned)
         return replace(trace, run=name, forced=False)  # the name under which the app lists it
 
+    key = (name, tokenizers, step, sha256, text, ids, turned)
     trace = cached(
         "trace",
-        (name, tokenizers, step, sha256, text, ids, turned),
+        key,
         compute,
         facts=lambda trace: {
             "run": name,
@@ -245,7 +239,7 @@ def trace_of(
         needs=trace_bytes(run.description, len(source), len(ids) - 1),
     )
     found = replace(trace, forced=True) if forced else trace
-    if size_of(found) <= MOST_BYTES:  # else it would be computed anew each time
+    if is_cached("trace", key):  # else it would be computed anew each time
         note_recipe(found, partial(trace_of, run, step, text, target, turned=turned))
     return found
 
@@ -284,7 +278,6 @@ def continuation_of(
         (run, step, text),
         (prefix, turned),
         decode,
-        entries=_OF_ALL,
         facts=lambda ids: {"target": len(ids) - 1},
         says="Translating",
         needs=decoding_bytes,
@@ -306,7 +299,6 @@ def decoder_lens_of(run: Run, step: int, texts: tuple[str, ...]) -> list[list[st
         "decoder lens",
         (weights.sha256, run.tokenizers_sha256, tuple(sources)),
         compute,
-        entries=64,
         facts=lambda _: {"run": run.name, "step": step, "sentences": len(texts)},
         needs=decoding_bytes(run.description, max(map(len, sources), default=0), len(sources)),
     )
@@ -324,7 +316,6 @@ def beam_of(run: Run, step: int, text: str, size: int, *, turned: Turned = AS_IT
         (run, step, text),
         (tuple(run.tokenizers.prefix), size, turned),
         search,
-        entries=24,
         facts=lambda _: {"width": size},
         says="Searching with a beam",
         needs=lambda model, source: decoding_bytes(model, source, size),
@@ -349,14 +340,13 @@ def log_probability_of(run: Run, step: int, text: str, target: Ids) -> Floats:
         (run, step, text),
         (target,),
         target_log_probability,
-        entries=_OF_ALL,
         needs=lambda model, source: logits_bytes(model, source, len(target) - 1),
     )
 
 
 def next_log_probability(run: Run, step: int, text: str, prefix: Ids) -> Floats:
     """Return the log-probability of every token after the first ids of a target, (V,), in nats."""
-    return _of_sentence("next token", (run, step, text), (prefix,), run_next_token, entries=24)
+    return _of_sentence("next token", (run, step, text), (prefix,), run_next_token)
 
 
 def head_costs_of(
@@ -379,7 +369,6 @@ def head_costs_of(
         (run, step, text),
         (target, measured_on),
         compute,
-        entries=24,
         says="Switching off each head in turn",
         needs=lambda model, source: costs_bytes(model, source, len(target) - 1),
     )
@@ -406,7 +395,6 @@ def head_means_of(run: Run, step: int) -> HeadMeans | None:
         "head means read",
         (str(path), stamp_if_there(path), weights_sha256(run, step)),
         read,
-        entries=24,
         facts=lambda _: {"run": run.name, "step": step},
     )
 
@@ -418,7 +406,6 @@ def _of_sentence(
     compute: Callable[..., Result],
     *,
     facts: Callable[[Result], Facts] | None = None,
-    entries: int | None = None,
     says: str = "",
     needs: Callable[[Description, int], int] = lambda model, source: 0,
 ) -> Result:
@@ -441,7 +428,6 @@ def _of_sentence(
         what,
         (weights.sha256, source, *given),
         lambda: compute(weights.model, source, *given),
-        entries=entries,
         facts=described,
         says=says,
         needs=needs(run.description, len(source)),

@@ -16,7 +16,7 @@ from headwise.viz_app.views.heads.page import page as heads
 from headwise.viz_app.views.inside.page import page as inside
 from headwise.viz_app.views.learn.page import page as learn
 from headwise.viz_app.views.shared import frame
-from headwise.viz_app.views.shared.cache import drop_large
+from headwise.viz_app.views.shared.cache import drop_unused
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.memory import sweep_for_ever, use_few_arenas
 from headwise.viz_app.views.shared.reservations import memory
@@ -83,6 +83,6 @@ def _start() -> None:
     """
     use_one_thread()
     use_few_arenas()
-    sweep_for_ever(drop_large)
+    sweep_for_ever(drop_unused)
     get_logger("headwise.viz_app")
     logging.getLogger("headwise.viz_app.app").info("started with %s", describe_served())

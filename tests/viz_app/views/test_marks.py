@@ -48,7 +48,7 @@ def test_what_a_process_died_of_is_not_taken_by_the_next(
     assert died.returncode == -9
 
     def ask(key: str) -> str:
-        return cached("trace", key, lambda: "computed", entries=2, needs=SMALL + 1)
+        return cached("trace", key, lambda: "computed", needs=SMALL + 1)
 
     with pytest.raises(DiedOfError, match=r"ended while it computed this.*for 10 minutes"):
         ask("long")

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import streamlit as st
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import trace_of
+from headwise.viz_app.views.caches import checkpoint_of, trace_of
 from headwise.viz_app.views.shared import memory as module
-from headwise.viz_app.views.shared.cache import _cache, cached, drop_large
+from headwise.viz_app.views.shared.cache import cached, drop_unused, is_cached
+from headwise.viz_app.views.shared.kept import LARGE
 from headwise.viz_app.views.shared.memory import MEMORY, budget, parse_bytes
 from headwise.viz_app.views.shared.panels import _lightened, _restored
 from tests.viz_app.views.driver import Start
@@ -72,14 +76,12 @@ def test_the_budget_is_the_limit_of_the_container_or_what_is_given(
 
 def test_results_are_dropped_where_memory_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     st.cache_resource.clear()
-    kept = [800 * MIB]
     monkeypatch.setattr("headwise.viz_app.views.shared.cache.memory", lambda: memory)
-    memory = memory_of(1000, lambda: kept[0] if ("old", 1) in large.cache else 0)
-    large: Any = _cache("large", None)
-    cached("old", 1, lambda: SimpleNamespace())
-    assert ("old", 1) in large.cache
-    cached("new", 2, lambda: SimpleNamespace(), needs=500 * MIB)
-    assert [*large.cache] == [("new", 2)]
+    memory = memory_of(1000, lambda: 800 * MIB if is_cached("old", 1) else 0)
+    cached("old", 1, lambda: np.zeros(LARGE))
+    assert is_cached("old", 1)
+    cached("new", 2, lambda: np.zeros(LARGE), needs=500 * MIB)
+    assert (is_cached("old", 1), is_cached("new", 2)) == (False, True)
     st.cache_resource.clear()
 
 
@@ -147,26 +149,62 @@ def test_ended_sessions_are_dropped_when_their_time_is_over(
     storage = MemorySessionStorage(ttl_seconds=0)
     session: Any = SimpleNamespace(session=SimpleNamespace(id="a"))
     storage.save(session)
-    monkeypatch.setattr(module, "_sessions", lambda: SimpleNamespace(_session_storage=storage))
+    lock = threading.Lock()
+    sessions = SimpleNamespace(_session_storage=storage, _storage_lock=lock)
+    monkeypatch.setattr(module, "_sessions", lambda: sessions)
+    monkeypatch.setattr(storage._cache, "_on_remove", lambda *_: held.append(lock.locked()))
+    held: list[bool] = []
     assert module._drop_ended_sessions()
+    assert held == [True]
     assert not module._drop_ended_sessions()
 
 
-def test_what_is_kept_is_dropped_when_nobody_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def given_back(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note each time that memory is given back, and have a system that says what is used."""
+    given: list[int] = []
+    monkeypatch.setattr(module, "_drop_ended_sessions", lambda: False)
+    monkeypatch.setattr(module, "give_back", lambda: given.append(1))
+    monkeypatch.setattr(module, "used", lambda: 500 * MIB)
+    return given
+
+
+def test_what_is_kept_is_dropped_when_nobody_is_connected(
+    monkeypatch: pytest.MonkeyPatch, run: TrainedRun, given_back: list[int]
+) -> None:
+    """The model that was used last stays: who comes back need not wait for it."""
     st.cache_resource.clear()
-    connected, given_back = [1], []
+    connected = [1]
     manager = SimpleNamespace(num_active_sessions=lambda: connected[0])
     monkeypatch.setattr(module, "_sessions", lambda: manager)
-    monkeypatch.setattr(module, "_drop_ended_sessions", lambda: False)
-    monkeypatch.setattr(module, "give_back", lambda: given_back.append(True))
-    large: Any = _cache("large", None)
-    cached("old", 1, lambda: SimpleNamespace())
-    module.sweep(drop_large)
-    assert (len(large.cache), given_back) == (1, [])
+    models = [weakref.ref(checkpoint_of(run, step).model) for step in (20, 60)]
+    maps = weakref.ref(cached("maps", 1, lambda: np.zeros(2**20)))
+    kept = cached("translated", 1, lambda: [3, 4])
+
+    def alive() -> list[bool]:
+        gc.collect()
+        return [each() is not None for each in (*models, maps)]
+
+    module.sweep(drop_unused, 500 * MIB)
+    assert (alive(), given_back) == ([True] * 3, [])
     connected[0] = 0
     for _ in range(2):  # the second one has nothing to give
-        module.sweep(drop_large)
-        assert (len(large.cache), given_back) == (0, [True])
+        module.sweep(drop_unused, 500 * MIB)
+        assert (alive(), given_back) == ([False, True, False], [1])
+    assert cached("translated", 1, list) is kept
+
+
+def test_memory_is_given_back_when_it_has_grown_whoever_is_connected(
+    monkeypatch: pytest.MonkeyPatch, given_back: list[int]
+) -> None:
+    """Streamlit drops sessions by itself where many come, and then no sweep finds one."""
+    monkeypatch.setattr(module, "_nobody_is_connected", lambda: False)
+    assert module.sweep(lambda: False, 490 * MIB) == 490 * MIB
+    assert not given_back
+    assert module.sweep(lambda: False, 600 * MIB) == 500 * MIB  # it got less by itself
+    assert not given_back
+    assert module.sweep(lambda: False, 460 * MIB) == 500 * MIB
+    assert given_back
 
 
 def test_the_system_says_how_much_the_process_has() -> None:

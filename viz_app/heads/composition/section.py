@@ -113,7 +113,6 @@ def _by_step(selection: Selection, here: Composition, edge: Edge) -> dict[int, t
             "edges that are drawn",
             key,
             lambda: drawn(ask_weights(composition, run, step)),
-            entries=512,
         )
 
     alone = {selection.step: drawn(here)}

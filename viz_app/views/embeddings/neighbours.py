@@ -162,7 +162,6 @@ def show_neighbours(selection: Selection, side: TraceSide) -> None:
             "nearest by chance",
             (vocabulary.weights, vocabulary.table_side, id, seen.tobytes()),
             lambda: nearest_by_chance(vocabulary.table, id, among=seen),
-            entries=256,
         )
         st.caption(
             f"Click a token to look it up. By chance the nearest would be at {chance:.2f}: with "
@@ -201,7 +200,6 @@ def show_similar_pairs(selection: Selection, side: TraceSide) -> None:
         "similar pairs",
         (vocabulary.weights, vocabulary.table_side, key),
         lambda: similar_pairs(vocabulary.table, count=_PAIRS, among=among),
-        entries=16,
         facts=lambda _: {"tokens": enough},
     )
     with table:

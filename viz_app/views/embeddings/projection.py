@@ -48,8 +48,6 @@ _FEWEST_TOKENS = 4
 _NEIGHBOURS, _LEAST_DISTANCE, _SEED = 15, 0.1, 1
 """Settings of UMAP: nearest neighbours that it considers, the token itself included; the least
 distance of two tokens in the plane; and the seed."""
-_MOST_PROJECTIONS = 16
-"""Projections of each method that are kept."""
 # Two calls of UMAP at once are not safe: its compiled parts start threads.
 _LOCK = threading.Lock()
 
@@ -128,7 +126,6 @@ def _project(
             "principal components",
             key,
             lambda: principal_components(vocabulary.table[ids]),
-            entries=_MOST_PROJECTIONS,
             facts=lambda _: {"tokens": len(ids)},
         )
         first, second = (f"{share:.1%}" for share in components.shares)
@@ -139,7 +136,7 @@ def _project(
     if len(ids) < _FEWEST_TOKENS:
         st.info(f"UMAP needs at least {_FEWEST_TOKENS} tokens; this vocabulary has {len(ids)}.")
         return None
-    if not (is_cached("UMAP", key, entries=_MOST_PROJECTIONS) or _is_started(len(ids))):
+    if not (is_cached("UMAP", key) or _is_started(len(ids))):
         return None
     with st.spinner("Finding neighbours and laying them out …", show_time=True):
         # Kept before the spinner goes, where Streamlit may end this run for a newer one.
@@ -147,7 +144,6 @@ def _project(
             "UMAP",
             key,
             lambda: umap_points(vocabulary.table[ids]),
-            entries=_MOST_PROJECTIONS,
             facts=lambda _: {"tokens": len(ids)},
         )
     return points, (

@@ -92,7 +92,7 @@ def _found(
         note_files(run.weights_path(step))
         other = weights_of(run, step)
         key = (own.sha256, other.sha256, measures.examples_corpus.sha256, head)
-        known: dict[int, HeadSum] = cached("batches compared", key, dict, entries=16)
+        known: dict[int, HeadSum] = cached("batches compared", key, dict)
 
         def note(done: int, of: int) -> None:
             note_done(place * of + done, len(places) * of)
@@ -103,7 +103,6 @@ def _found(
             lambda: heads_alike(
                 own.model, head, other.model, sentences, known=known, note_done=note
             ),
-            entries=64,
             facts=lambda _: {"run": run.name, "step": step},
             needs=2 * passes_bytes(run, sentences),
         )

@@ -93,7 +93,6 @@ def _read(
         what,
         (str(path), stamp_if_there(path)),
         lambda: read(run.folder, measures.step),
-        entries=16,
         facts=lambda _: {"run": run.name, "step": measures.step},
     )
     if found is None or (found.sha256, found.corpus) != (measures.sha256, measures.corpus):

@@ -68,7 +68,6 @@ def lexicon_for(run: Run, measures: Measures) -> tuple[Lexicon, Head]:
         "lexicon",
         (str(run.folder), last.sha256, measures.examples_corpus.sha256),
         compute,
-        entries=16,
         facts=lambda found: {"run": run.name, "entries": len(found[0].source)},
         says="Aligning the example sentences",
     )
@@ -92,7 +91,6 @@ def scores_of(
         "what heads write",
         (str(run.folder), weights.sha256, measures.examples_corpus.sha256, kind, only),
         compute,
-        entries=256,
         facts=lambda _: {"run": run.name, "step": step},
         says="Scoring what heads write",
         needs=logits_bytes(run),

@@ -102,7 +102,7 @@ def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRo
     run, weights = selection.run, weights_of(selection.run, selection.step)
     sentences = examples_of(run, measures)
     of = (str(run.folder), weights.sha256, measures.examples_corpus.sha256, query)
-    done: dict[int, FoundRows] = cached("batches searched", of, dict, entries=8)
+    done: dict[int, FoundRows] = cached("batches searched", of, dict)
 
     def search(note_done: NoteDone) -> FoundRows:
         return cached(
@@ -116,7 +116,6 @@ def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRo
                 known=done,
                 note_done=note_done,
             ),
-            entries=64,
             facts=lambda found: {"run": run.name, "step": selection.step, "rows": found.count},
             needs=passes_bytes(run, sentences),
         )

@@ -186,7 +186,6 @@ def _found(
                     "queries and keys",
                     (*of, sha256),
                     read,
-                    entries=2 * _MOST_STEPS,
                     facts=lambda _: {"run": run.name},
                     needs=needs,
                 )
@@ -196,7 +195,6 @@ def _found(
             "plane of queries and keys",
             (*of, hashes, here),
             lambda: _project(found, here),
-            entries=8,
             facts=lambda _: {"run": run.name, "checkpoints": len(steps)},
         )
         return plane, found

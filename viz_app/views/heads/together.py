@@ -41,7 +41,6 @@ def _joint_cost(selection: Selection, measures: Measures, heads: tuple[Head, ...
         "heads off together",
         (str(run.folder), weights.sha256, measures.examples_corpus.sha256, frozenset(heads)),
         lambda: joint_cost(weights.model, encoded, heads),
-        entries=64,
         facts=lambda _: {"run": run.name, "step": step, "heads": len(heads)},
         says="Switching heads off in the example sentences",
         needs=passes_bytes(run, encoded),

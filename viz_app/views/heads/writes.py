@@ -140,7 +140,6 @@ def _dictionary_of(selection: Selection, head: Head, values: TokenValues) -> Hea
         "dictionary",
         (weights.sha256, head, values.ids.tobytes(), values.values.tobytes()),
         lambda: head_dictionary(weights.model, head, values),
-        entries=32,
         facts=lambda found: {"run": selection.run.name, "tokens": len(found.ids)},
         needs=logits_bytes(selection.run),
     )

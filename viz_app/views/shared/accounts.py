@@ -208,7 +208,6 @@ def of_prediction(
         what,
         (*place, key),
         lambda: compute(weights.model),
-        entries=128,
         facts=lambda _: {"run": run.name, "step": weights.step, "at": at + 1},
         needs=needs(run.description, len(trace.source), at + 1),
     )

@@ -8,19 +8,16 @@ figures.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import is_dataclass
 from pathlib import Path
-from threading import Condition
 from typing import Any, TypeVar
 
-import cachetools
-import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from headwise.model.files import CheckpointError
+from headwise.viz_app.views.shared.kept import Kept
 from headwise.viz_app.views.shared.log import Facts, log_timed
 from headwise.viz_app.views.shared.marks import marked
 from headwise.viz_app.views.shared.reservations import SMALL, memory
@@ -33,10 +30,10 @@ Stamp = tuple[int, int]
 MOST_BYTES = 384 * 2**20
 """Most bytes of all large results together; the longest trace of ``en-es`` has 207 MiB, and the
 maps of another checkpoint that is compared with it 141."""
+SMALL_BYTES = 64 * 2**20
+"""Most bytes of all small results together, which large ones do not drive out."""
 MODEL_BYTES = 256 * 2**20
 """Most bytes of all models together; a larger one is kept alone."""
-LEAST_BYTES = 2**20
-"""Bytes that a large result counts at least: its arrays may be smaller than its lists of tokens."""
 
 
 def cached(
@@ -44,7 +41,6 @@ def cached(
     key: Hashable,
     compute: Callable[[], Result],
     *,
-    entries: int | None = None,
     model_bytes: int | None = None,
     facts: Callable[[Result], Facts] = lambda _: {},
     says: str = "",
@@ -54,14 +50,13 @@ def cached(
 
     Of several threads that ask for one key at once, one computes, and the others wait for it; other
     keys do not wait. An error is not cached, nor a result of more than ``MOST_BYTES``. When a bound
-    is reached, the result that was used least recently is dropped.
+    is reached, the result that was used least recently is dropped. A dict that is filled after it
+    was returned is measured again whenever it is asked for.
 
     Args:
         what: the kind of result, as it is logged; each has keys of its own.
         key: what identifies the result among those of its kind.
         compute: makes the result.
-        entries: how many results of this kind are kept, if they are small. None if they are large:
-            then they share ``MOST_BYTES`` with all other large ones.
         model_bytes: size of the result, if it is a model. Models share ``MODEL_BYTES``; one that is
             larger is kept alone. Others leave before it is loaded, so that memory need not hold
             both.
@@ -83,10 +78,12 @@ def cached(
             logged |= facts(result)
         return result
 
-    name = "models" if model_bytes is not None else "large" if entries is None else what
-    result: Result = _cache(name, entries)((what, key), compute_and_log, model_bytes or 0)
-    if name == "large":
-        memory().hold(size_of(result))
+    if model_bytes is not None:
+        model: Result = _models().get((what, key), compute_and_log, room_for=model_bytes).result
+        return model
+    kept = _results().get((what, key), compute_and_log)
+    memory().hold(kept.size)
+    result: Result = kept.result
     return result
 
 
@@ -114,65 +111,36 @@ def in_memory(needs: int) -> Iterator[None]:
 
 def drop_large() -> bool:
     """Drop all large results; return whether there were any."""
-    large: Any = _cache("large", None)
-    had_any = bool(large.cache)
-    large.cache_clear()
-    return had_any
+    return _results().drop_large()
 
 
-def is_cached(what: str, key: Hashable, *, entries: int) -> bool:
-    """Return whether ``cached`` has a small result for a key, and need not compute it."""
-    return (what, key) in _cache(what, entries).cache  # type: ignore[attr-defined]
+def drop_unused() -> bool:
+    """Drop all large results, and all models but the last; return whether there were any.
+
+    (So nobody who comes back waits for the model to be loaded again.)
+    """
+    dropped = [drop_large(), _models().drop_large(but=1)]
+    return any(dropped)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
-def _cache(name: str, entries: int | None) -> Callable[[Hashable, Callable[[], Any], int], Any]:
-    """Return the one cache of this name in the process.
+def is_cached(what: str, key: Hashable) -> bool:
+    """Return whether ``cached`` has a result for a key, and need not compute it."""
+    return (what, key) in _results()
+
+
+@st.cache_resource(show_spinner=False)
+def _results() -> Kept:
+    """Return the results that the process keeps.
 
     (A variable of this module would be made again when Streamlit loads an edited module.)
     """
-    store: cachetools.LRUCache[Hashable, Any]
-    if name == "models":
-        store = cachetools.LRUCache(MODEL_BYTES, getsizeof=lambda m: min(size_of(m), MODEL_BYTES))
-    elif entries is None:
-        store = cachetools.LRUCache(MOST_BYTES, getsizeof=size_of)
-    else:
-        store = cachetools.LRUCache(entries)
-
-    condition = Condition()
-
-    @cachetools.cached(store, key=lambda key, *_: key, condition=condition)
-    def get(key: Hashable, compute: Callable[[], Any], size: int) -> Any:
-        with condition:
-            while store and store.currsize + size > store.maxsize:
-                store.popitem()
-        return compute()
-
-    return get
+    return Kept(MOST_BYTES, small=SMALL_BYTES)
 
 
-def size_of(result: object) -> int:
-    """Return the bytes of a record's arrays or a model's parameters, each memory counted once.
-
-    A view of an array counts as the whole array, which it keeps alive.
-    """
-    return max(LEAST_BYTES, sum(dict(_memory(result)).values()))
-
-
-def _memory(result: object) -> Iterator[tuple[int, int]]:
-    """Yield the address and the bytes of each array or parameter of a result."""
-    if isinstance(result, np.ndarray):
-        while isinstance(result.base, np.ndarray):
-            result = result.base
-        yield result.ctypes.data, result.nbytes
-    elif isinstance(result, Mapping):
-        for value in result.values():
-            yield from _memory(value)
-    elif is_dataclass(result):
-        yield from _memory(vars(result))
-    elif parameters := getattr(result, "parameters", None):  # a PyTorch module
-        for parameter in parameters():
-            yield parameter.data_ptr(), parameter.nbytes
+@st.cache_resource(show_spinner=False)
+def _models() -> Kept:
+    """Return the models that the process keeps, of which the last one always fits."""
+    return Kept(MODEL_BYTES, alone=True)
 
 
 @st.cache_resource(show_spinner=False)

@@ -210,7 +210,6 @@ def served_lessons() -> LessonFiles:
         "lessons read",
         tuple((str(path), stamp_if_there(path)) for path in files),
         lambda: LessonFiles(*read_lessons(folders, check_step)),
-        entries=2,
         facts=lambda found: {"lessons": len(found.lessons), "broken": len(found.errors)},
     )
 

@@ -124,7 +124,7 @@ def even_values(run: Run, measures: Measures) -> Mapping[str, Mapping[Kind, floa
         return even_head(run.tokenizers, run.counts, encoded)
 
     key = (str(run.folder), measures.examples_corpus.sha256, stamp_of(run.folder / "counts.json"))
-    return cached("even head", key, compute, entries=16)
+    return cached("even head", key, compute)
 
 
 def errors_note(measures: Measures) -> str:

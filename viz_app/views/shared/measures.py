@@ -90,7 +90,6 @@ def _measures_of(folder: Path, step: int) -> Measures:
         "measures read",
         (str(folder), step, stamps),
         lambda: read_measures(folder, step),
-        entries=64,
         facts=lambda _: {"run": folder.name, "step": step},
     )
 
@@ -237,7 +236,6 @@ def _aligner_note(run: Run, measures: Measures) -> str:
             "alignments read",
             (str(path), stamp_of(path)),
             lambda: read_alignments(run.folder),
-            entries=4,
         )
     except CheckpointError as problem:
         return f" {describe_error(problem)}"

@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -27,7 +27,9 @@ _WITHOUT_LIMIT = 2**60
 _LEAST = 512 * 2**20
 """Bytes of the smallest budget; with less, not even one page can be made."""
 _SWEEP = 30.0
-"""Seconds after which memory of sessions that have ended is given back."""
+"""Seconds after which it is looked whether there is memory to give back."""
+_GROWTH = 32 * 2**20
+"""Bytes by which the process has grown when it is: much of that is nothing that is still used."""
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says how much a container may have: cgroup v2, v1."""
@@ -103,9 +105,11 @@ def give_back() -> None:
 
 def _drop_ended_sessions() -> bool:
     """Drop the sessions of browsers that went away long enough ago; return whether it did."""
-    storage = getattr(getattr(_sessions(), "_session_storage", None), "_cache", None)
+    sessions = _sessions()
+    storage = getattr(getattr(sessions, "_session_storage", None), "_cache", None)
     expire = getattr(storage, "expire", None)
-    return bool(expire and expire())
+    with getattr(sessions, "_storage_lock", nullcontext()):  # Streamlit's thread stores others
+        return bool(expire and expire())
 
 
 def _sessions() -> object:
@@ -141,22 +145,33 @@ def _nobody_is_connected() -> bool:
     return active is not None and active() == 0
 
 
-def sweep(drop_kept: Callable[[], bool]) -> None:
-    """Give memory back if sessions have ended, and what is kept for others if there are none.
+def sweep(drop_kept: Callable[[], bool], least: int) -> int:
+    """Give memory back if the process has grown, or if sessions have ended.
 
-    ``drop_kept`` drops what is kept only to save time, and returns whether there was anything.
+    What is kept for others goes if nobody is connected.
+
+    Args:
+        drop_kept: drops what is kept only to save time, and returns whether there was anything.
+        least: bytes that the process had at the end of an earlier sweep.
+
+    Returns:
+        The least that it has had since memory was given back.
     """
     ended = _drop_ended_sessions()
-    if (_nobody_is_connected() and drop_kept()) or ended:
-        give_back()  # not each time, since Python's collector would hold up pages
+    dropped = _nobody_is_connected() and drop_kept()
+    if not (ended or dropped or used() > least + _GROWTH):
+        return min(least, used())
+    give_back()  # not each time, since Python's collector would hold up pages
+    return used()
 
 
 def sweep_for_ever(drop_kept: Callable[[], bool]) -> None:
     """Start a thread that sweeps now and then."""
 
     def run() -> None:
+        least = used()
         while True:
             time.sleep(_SWEEP)
-            sweep(drop_kept)
+            least = sweep(drop_kept, least)
 
     Thread(target=run, daemon=True, name="memory").start()

@@ -50,6 +50,5 @@ def _read(folder: Path) -> MeasuredPairs | None:
         "pairs read",
         (str(folder), stamp_if_there(pairs_path(folder))),
         lambda: read_measured_pairs(folder),
-        entries=16,
         facts=lambda _: {"run": folder.name},
     )

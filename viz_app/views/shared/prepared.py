@@ -41,7 +41,7 @@ def prepared_pairs(run: Run) -> tuple[PreparedPair, ...]:
         unknown = run.tokenizers.source.unknown
         return tuple(pair for pair in pairs if not (unknown(pair.a) or unknown(pair.b)))
 
-    return cached("prepared pairs", (path.name, run.tokenizers_sha256), read, entries=16)
+    return cached("prepared pairs", (path.name, run.tokenizers_sha256), read)
 
 
 def words_in(text: str) -> list[str]:

@@ -135,7 +135,6 @@ def _labels_of(run: Run, side: Side, size: int) -> tuple[str, ...]:
             spaced=tokenizer.kind == "bpe",
             control_ids=tokenizer.control_ids,
         ),
-        entries=8,
         facts=lambda _: {"run": run.name, "side": side},
     )
 

@@ -107,7 +107,6 @@ def _curves_of(selection: Selection, name: str, smoothing: float) -> RunCurves:
         "curves",
         (str(folder), smoothing, batches, stamp),
         lambda: _make_curves(rows, name, names, smoothing, batches),
-        entries=24,
         facts=lambda _: {"run": name, "rows": len(rows)},
         says=f"Reading curves of {name}",
     )

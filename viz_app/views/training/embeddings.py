@@ -183,7 +183,6 @@ def _movement(
         "movement",
         (weights, vocabulary.table_side, len(ids), frame),
         compute,
-        entries=8,
         facts=lambda _: {"tokens": len(ids), "checkpoints": len(weights)},
         says="Turning the checkpoints onto each other …",
     )

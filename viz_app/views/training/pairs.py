@@ -111,7 +111,6 @@ def _curves_of(run: Run, measured: MeasuredPairs) -> list[AccuracyCurve]:
         "accuracy on pairs",
         (str(run.folder), stamp_if_there(pairs_path(run.folder)), tuple(measured.checkpoints)),
         lambda: accuracy_curves(measured, measured.checkpoints),
-        entries=16,
         facts=lambda found: {"run": run.name, "curves": len(found)},
     )
 
@@ -283,6 +282,5 @@ def _losses_of(run: Run, measured: MeasuredPairs) -> list[AccuracyLoss]:
         "heads on pairs",
         (str(run.folder), stamp_if_there(pairs_path(run.folder)), measured.heads_step),
         lambda: accuracy_losses(measured),
-        entries=16,
         facts=lambda found: {"run": run.name, "heads": len(found)},
     )

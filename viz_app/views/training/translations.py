@@ -149,7 +149,7 @@ def _chrf(pairs: tuple[tuple[str, str], ...]) -> Sequence[float | None]:
             for translation, reference in pairs
         )
 
-    return cached("chrF", pairs, compute, entries=64, facts=lambda found: {"pairs": len(found)})
+    return cached("chrF", pairs, compute, facts=lambda found: {"pairs": len(found)})
 
 
 def _show_own(selection: Selection) -> None:

@@ -136,7 +136,6 @@ def _of_pass(
         what,
         (weights.sha256, trace.source.ids, trace.target_ids),
         of_sentence,
-        entries=24,
         facts=lambda _: {"run": run.name, "step": trace.step},
         needs=contributions_bytes(run.description, len(trace.source), len(trace.predicted)),
     )

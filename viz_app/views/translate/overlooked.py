@@ -67,4 +67,4 @@ def overlooked_word(run: Run, trace: Trace) -> OverlookedWord | None:
         return OverlookedWord(places, note)
 
     key = (trace.sha256, measures.examples_corpus.sha256, trace.source.ids, trace.target_ids)
-    return cached("overlooked word", key, compute, entries=64)
+    return cached("overlooked word", key, compute)

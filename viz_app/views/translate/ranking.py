@@ -97,7 +97,6 @@ def _measured(run: Run, trace: Trace) -> MeasuredSentence:
         "sentence measured",
         (trace.sha256, run.tokenizers_sha256, trace.source.ids, trace.target_ids, trace.turned),
         lambda: measure_sentence(trace, run.tokenizers, run.counts),
-        entries=24,
         facts=lambda _: {"run": run.name, "step": trace.step},
     )
 

@@ -160,7 +160,6 @@ def contributions_of(run: Run, trace: Trace) -> Floats:
         "contributions",
         (weights.sha256, trace.source.ids, trace.target_ids),
         compute,
-        entries=64,
         facts=lambda _: {"run": run.name, "step": trace.step},
         needs=contributions_bytes(run.description, len(trace.source), len(trace.predicted)),
     )

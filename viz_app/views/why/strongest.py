@@ -93,7 +93,6 @@ def _measured(selection: Selection) -> StrongestSentences | str:
             "neurons read",
             (str(run.folder), step, stamp_of(path)),
             lambda: read_neurons(run.folder, step),
-            entries=4,
             facts=lambda _: {"run": run.name, "step": step},
         )
         if measured.sha256 == weights_sha256(run, step):

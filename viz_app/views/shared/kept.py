@@ -1,0 +1,142 @@
+"""Results of the process by their keys, bounded by the bytes that they take.
+
+A bound on how many there are would be none: an account of a sentence of 600 tokens takes a thousand
+times what one of ten takes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from threading import Condition
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import cachetools
+import numpy as np
+
+LARGE = 2**17
+"""Bytes from which on a result, with its key, is a large one."""
+_WALKED = 1_000
+"""Items of a longer list that are looked at to know its size."""
+_OF_A_TOKEN = 256
+"""Bytes that a tokenizer in Rust or C++ keeps of a token."""
+_OF_THE_PROGRAM = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+"""What results refer to, and the program has anyway."""
+
+
+class Sized(NamedTuple):
+    """A result, and the bytes that it takes together with its key."""
+
+    result: Any
+    size: int
+
+
+class Kept:
+    """Results by their keys, bounded in bytes: the small ones together, and the large ones.
+
+    Large ones come and go; small ones may have taken long to compute, and are many.
+    """
+
+    def __init__(self, large: int, *, small: int = 0, alone: bool = False) -> None:
+        """Set up bounds; with ``alone`` a result that is over the bound is kept, alone.
+
+        Without a bound for small results, all are large.
+        """
+        self._large: cachetools.LRUCache[Hashable, Sized] = cachetools.LRUCache(
+            large, getsizeof=lambda kept: min(kept.size, large) if alone else kept.size
+        )
+        self._small: cachetools.LRUCache[Hashable, Sized] = cachetools.LRUCache(
+            small, getsizeof=lambda kept: kept.size
+        )
+        self._condition = Condition()
+        self._computed: set[Hashable] = set()
+
+    def __contains__(self, key: Hashable) -> bool:
+        with self._condition:
+            return key in self._small or key in self._large
+
+    def get(self, key: Hashable, compute: Callable[[], Any], *, room_for: int = 0) -> Sized:
+        """Return the result for a key, computed by one thread while others that want it wait.
+
+        Large ones leave before it is computed, until there is room for so many bytes.
+        """
+        with self._condition:
+            while key in self._computed:
+                self._condition.wait()
+            if kept := self._small.get(key) or self._large.get(key):
+                return self._keep(key, kept.result) if isinstance(kept.result, dict) else kept
+            self._computed.add(key)
+            while self._large and self._large.currsize + room_for > self._large.maxsize:
+                self._large.popitem()
+        try:
+            return self._keep(key, compute())
+        finally:
+            with self._condition:
+                self._computed.remove(key)
+                self._condition.notify_all()
+
+    def _keep(self, key: Hashable, result: Any) -> Sized:
+        kept = Sized(result, size_of((key, result)))
+        store = self._small if kept.size < min(LARGE, self._small.maxsize) else self._large
+        with self._condition, suppress(ValueError):  # it is too large
+            self._small.pop(key, None)
+            self._large.pop(key, None)
+            store[key] = kept
+        return kept
+
+    def drop_large(self, *, but: int = 0) -> bool:
+        """Drop the large results but for some that were used last; return whether any went."""
+        with self._condition:
+            dropped = len(self._large) > but
+            while len(self._large) > but:
+                self._large.popitem()
+        return dropped
+
+
+def size_of(result: object) -> int:
+    """Return the bytes of a result, each memory counted once.
+
+    These are its arrays or tensors, and the Python objects that it is made of. A view counts as the
+    whole that it keeps alive; of a long list some items stand for all; what libraries in other
+    languages keep of a vocabulary is estimated.
+    """
+    sizes: dict[int, float] = {}
+    todo = [(result, 1.0)]
+    while todo:
+        each, times = todo.pop()
+        if id(each) in sizes or isinstance(each, _OF_THE_PROGRAM):
+            continue
+        sizes[id(each)] = times * _own_size(each)
+        if isinstance(each, np.ndarray):
+            while isinstance(each.base, np.ndarray):
+                each = each.base
+            sizes[each.__array_interface__["data"][0]] = each.nbytes
+        elif storage := getattr(each, "untyped_storage", None):  # a tensor
+            sizes[storage().data_ptr()] = storage().nbytes()
+        parts = _parts_of(each)
+        if len(parts) > _WALKED:
+            times *= len(parts) / _WALKED
+            parts = parts[:: len(parts) // _WALKED][:_WALKED]
+        todo += [(part, times) for part in parts]
+    return round(sum(sizes.values()))
+
+
+def _own_size(each: object) -> int:
+    """Return the bytes of an object without its parts and arrays."""
+    if isinstance(each, np.ndarray):
+        return object.__sizeof__(each)
+    counted = getattr(each, "get_vocab_size", None) or getattr(each, "get_piece_size", None)
+    return sys.getsizeof(each) + (_OF_A_TOKEN * counted() if counted else 0)
+
+
+def _parts_of(each: object) -> Sequence[object]:
+    """Return the objects that an object is made of."""
+    if isinstance(each, str | bytes | int | float):
+        return ()
+    if isinstance(each, Mapping):
+        return [*each.keys(), *each.values()]
+    if isinstance(each, list | tuple | set | frozenset):
+        return [*each]
+    return [*getattr(each, "__dict__", {}).values()]
