@@ -136,6 +136,9 @@ def test_formulas_follow_scale_positions_and_norm() -> None:
     assert scores_formula(RELATIVE, "cross") == r"QK^\top"
     assert input_formula(replace(PRE, positions="learned")) == "E[id] + PE(pos)"
     assert input_formula(RELATIVE) == "E[id]"
+    normed = replace(PRE, token_norm=True)
+    assert input_formula(normed) == "LayerNorm(E[id]) + PE(pos)"
+    assert describe_point("decoder.embedding.tokens", normed) == "LayerNorm(E[id])"
     assert describe_point("encoder.embedding.tokens", PRE) == "E[id]"
     for model in (RELATIVE, replace(PRE, embedding_norm=True)):  # no sum, or a norm after it
         first = "the stream that enters the first layer"
