@@ -41,19 +41,22 @@ from tests.model.pretrained.tiny import WEIGHTS, MakeFolder, change_json, random
 # Opened by a name
 
 
-def test_a_run_of_ours_opens_by_name_and_by_path(
-    trained_run: TrainedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_ours_opens_by_name_and_by_path(trained_run: TrainedRun, tmp_path: Path) -> None:
     root = trained_run.folder.parent
     by_name, by_path = open_run("tiny", root=root), open_run(str(trained_run.folder), root=tmp_path)
     assert by_name.folder == by_path.folder == trained_run.folder
     assert steps_in(trained_run.folder) == trained_run.steps()
     assert not by_name.choices.targets
-    monkeypatch.chdir(trained_run.folder)
-    assert open_run(".", root=tmp_path).name == "tiny"  # messages begin with it
     run, checkpoint = open_checkpoint("tiny", None, root)
     assert checkpoint.step == run.steps()[-1]
     assert checkpoint.sha256 == run.sha256(checkpoint.step)
+
+
+def test_a_model_has_a_name_where_its_path_has_none(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert open_run(".", root=tmp_path).name == "t5"  # messages begin with it
 
 
 def test_a_name_on_the_hub_opens_from_the_cache_without_a_network(
