@@ -183,8 +183,7 @@ def _remarks(
     """Say what differs from the other model."""
     remarks = []
     for side, vocabulary in zip(("source", "target"), vocabularies, strict=True):
-        if vocabulary.lacking:
-            lacking = ", ".join(vocabulary.lacking)
+        if lacking := ", ".join(vocabulary.lacking):
             remarks.append(
                 f"the {side} vocabulary has no {lacking}: embedded as zeros, and never predicted"
             )

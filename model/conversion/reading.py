@@ -226,12 +226,10 @@ def _convert(path: Path, tokens: list[str], special: SpecialNames) -> ConvertedV
 def _tokens(path: Path) -> list[str]:
     """Read the tokens of a vocabulary in the order of their ids."""
     if path.suffix == ".json":
-        given: Any = read_json(path)
-        tokens = given
-        if isinstance(given, dict) and all(type(id) is int for id in given.values()):
-            tokens = sorted(given, key=given.__getitem__)
-            if [given[token] for token in tokens] != list(range(len(tokens))):
-                tokens = None
+        tokens = given = read_json(path)
+        if isinstance(given, dict):
+            by_id = {id: token for token, id in given.items() if type(id) is int}
+            tokens = [by_id.get(id) for id in range(len(given))]
         if not isinstance(tokens, list) or not all(type(token) is str for token in tokens):
             raise CheckpointError(
                 f"{path}: expected a list of tokens, or an object with the ids of tokens, 0, 1, 2 "
