@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -171,29 +170,18 @@ def _found(
     steps: Sequence[int],
 ) -> tuple[_Plane, list[_Read]] | None:
     """Read some checkpoints, and project them; None while there is more to do."""
-    run = selection.run
-    of = str(run.folder), measures.examples_corpus.sha256, head
-    hashes = tuple(weights_sha256(run, step) for step in steps)
+    run, corpus = selection.run, measures.examples_corpus.sha256
     here = steps.index(selection.step)
-    needs = passes_bytes(run, sentences)
+    hashes = tuple(weights_sha256(run, step) for step in steps)
 
     def compute(note: NoteDone) -> tuple[_Plane, list[_Read]]:
         found: list[_Read] = []
-        for step, sha256 in zip(steps, hashes, strict=True):
-            read = partial(_read, run, step, sentences, head)
-            found.append(
-                cached(
-                    "queries and keys",
-                    (*of, sha256),
-                    read,
-                    facts=lambda _: {"run": run.name},
-                    needs=needs,
-                )
-            )
+        for step in steps:
+            found.append(_read(run, step, sentences, corpus, head))
             note(len(found), len(steps))
         plane = cached(
             "plane of queries and keys",
-            (*of, hashes, here),
+            (str(run.folder), corpus, head, hashes, here),
             lambda: _project(found, here),
             facts=lambda _: {"run": run.name, "checkpoints": len(steps)},
         )
@@ -207,14 +195,22 @@ def _found(
     )
 
 
-def _read(run: Run, step: int, sentences: Sequence[EncodedPair], head: Head) -> _Read:
-    vectors = head_vectors(checkpoint_of(run, step).model, sentences, head)
-    rows, c = join(vectors)
-    random = in_random_directions(vectors)
-    joined, _ = join(random)
-    flat = principal_components(joined).points
-    by_construction = agreement(joined, random).value, agreement(flat, random).value
-    return _Read(vectors, rows, c, agreement(rows, vectors), by_construction)
+def _read(run: Run, step: int, sentences: Sequence[EncodedPair], corpus: str, head: Head) -> _Read:
+    def compute() -> _Read:
+        vectors = head_vectors(checkpoint_of(run, step).model, sentences, head)
+        random = in_random_directions(vectors)
+        (rows, c), (joined, _) = join(vectors), join(random)
+        flat = principal_components(joined).points
+        by_construction = agreement(joined, random).value, agreement(flat, random).value
+        return _Read(vectors, rows, c, agreement(rows, vectors), by_construction)
+
+    return cached(
+        "queries and keys",
+        (str(run.folder), corpus, head, weights_sha256(run, step)),
+        compute,
+        facts=lambda _: {"run": run.name},
+        needs=passes_bytes(run, sentences),
+    )
 
 
 def _project(found: list[_Read], here: int) -> _Plane:
@@ -245,7 +241,7 @@ def _points_of(selection: Selection, sentences: Sequence[EncodedPair], kind: Kin
 
 def _cloud(points: Sequence[_Point], places: Floats, colour: str, *, counted: bool) -> Cloud:
     counts = [point.occurrences for point in points]
-    if colour == "frequency" and counted:
+    if colour == "frequency":
         group, groups = frequency_groups(np.array(counts))
     elif colour == "position":  # 1, 2 to 3, 4 to 7, …
         group = np.array([(point.position + 1).bit_length() for point in points])
