@@ -74,6 +74,20 @@ class Session:
         """Close the connection."""
         await self._socket.close()
 
+    async def load(self, page: str, query: str) -> None:
+        """Load an address, as a new session does, and wait for its page.
+
+        Raises:
+            ValueError: if the page shows an exception of Python.
+        """
+        self._query = query
+        message = self._rerun()
+        message.rerun_script.page_name = page
+        await self._run(message)
+        for _, kind, element in self._elements():
+            if kind == "exception":
+                raise ValueError(f"{page}?{query} shows {element.exception.type}")
+
     async def open(self, run: str, sentence: str, **choices: str) -> None:
         """Follow a link to a sentence, the session's head and further choices."""
         self._query = address_of(run, self.head, sentence, **choices)
@@ -124,12 +138,15 @@ class Session:
         Raises:
             ValueError: if the page then shows an exception.
         """
+        await self._run(message)
+        if problems := self._answer().problems:
+            raise ValueError(f"the page shows {problems[0]}")
+
+    async def _run(self, message: BackMsg) -> None:
         await self._socket.send(message.SerializeToString())
         async with asyncio.timeout(self.patience):
             while not await self._take():
                 pass
-        if problems := self._answer().problems:
-            raise ValueError(f"the page shows {problems[0]}")
 
     def _rerun(self) -> BackMsg:
         message = BackMsg()

@@ -9,10 +9,11 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from benchmarks import (
     load_server,
     load_session,
     load_stages,
+    load_visits,
     shown,
     traffic,
     typed,
@@ -37,6 +39,7 @@ from benchmarks.runs import sharp_run
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES
 from tests.floats import near
 
 CATS, DOGS = "We saw three black cats on the white roof.", "Do you know those dogs?"
@@ -163,6 +166,32 @@ def test_the_longest_sentences_fill_the_model_and_are_all_different() -> None:
     for text in longest:
         lengths = [len(run.tokenizers.encode_source(more)) for more in (text, f"{text} a")]
         assert lengths[0] == run.description.max_length < lengths[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "faults"),
+    [
+        ({}, []),
+        ({"most": 2_049.0}, ["2,049 MiB, more than 2,048"]),
+        ({"addresses": 1_101.0}, ["from address 300 to the last memory grew by 10%"]),
+        ({"visits": 1_200.0}, ["from address 300 to the last visit memory grew by 20%"]),
+        ({"idle": 551.0}, ["from the start to the idle minutes memory grew by 10%"]),
+        ({"ordinary": [0.5] * 9 + [10.5]}, ["an ordinary sentence took 6.00 s (p95)"]),
+        ({"ordinary": []}, ["an ordinary sentence took inf s (p95)"]),
+    ],
+)
+def test_many_addresses_are_judged(changes: dict[str, Any], faults: list[str]) -> None:
+    memory = {"start": 500.0, "filled": 1_000.0, "addresses": 1_100.0, "visits": 1_050.0}
+    fine = memory | {"most": 1_200.0, "idle": 540.0, "ordinary": [0.5] * 20}
+    assert load_visits.faults_of(load_visits.Visits(**(fine | changes)), 2_048.0) == faults
+
+
+def test_addresses_are_of_all_pages_and_the_same_for_a_seed() -> None:
+    drawn = [list(islice(load_visits.addresses(seed), 300)) for seed in (3, 3, 4)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert {page for page, _ in drawn[0]} == {"", *PAGE_TITLES} - {"translate"}
+    typed = [text for _, query in drawn[0] for text in parse_qs(query).get("q", [])]
+    assert len(typed) == len(set(typed)) > 100
 
 
 # In a browser

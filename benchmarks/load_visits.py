@@ -1,0 +1,231 @@
+"""Address after address: ``python -m benchmarks.load_visits --addresses 3000 --visits 1000``.
+
+The app is started with a budget of memory. Every page is opened once; that is the start. Then one
+browser opens addresses one after another, each a new session, as an address is when it is typed
+into the browser: all pages and runs, with choices drawn at random. Then new browsers come, open a
+sentence, type another one and leave. Beside them a visitor types ordinary sentences. Afterwards
+nobody is connected for two minutes. Ends with 1 if the process took more than its budget, grew by
+more than 10% after the first 300 addresses, was more than 10% above the start after the idle
+minutes, or if ordinary sentences took longer than 1.5 seconds (95 of 100). Linux only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
+from urllib.parse import urlencode
+
+import numpy as np
+import tyro
+from tqdm import trange
+
+from benchmarks.load_answers import Expected, sentences_of
+from benchmarks.load_server import Server, serving
+from benchmarks.load_session import Session, connected
+from benchmarks.report import Table
+from benchmarks.written import markdown
+from headwise.viz_app.views.shared.memory import MEMORY, parse_bytes
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES
+from headwise.viz_app.views.state import CHOICES, parameter_of
+
+FILLED = 300
+"""Addresses after which caches are full, and memory grows no more."""
+MOST_GROWTH = 0.1
+MOST_SECONDS = 1.5
+"""That an ordinary sentence may take, 95 of 100."""
+IDLE = 120.0
+"""Seconds for which nobody is connected."""
+_PAUSE = 2.0
+"""Seconds between two ordinary sentences."""
+_PAGES = {name: "" if name == "translate" else name for name in PAGE_TITLES}
+"""Page → its name in the address."""
+_RUNS = ("en-es", "en-es", "en-es", "de-en", "books-small", "copy")
+_ODD = ("cat", "id:7", "mean", "9" * 40, "<b>x</b>", "")
+
+
+@dataclass(frozen=True)
+class VisitArguments:
+    """Open many addresses one after another and watch the memory."""
+
+    addresses: int = 3_000
+    """Opened by one browser."""
+    visits: int = 1_000
+    """By new browsers, each of which opens, types and leaves."""
+    memory: str = "2GiB"
+    """The budget that the app is given."""
+    seed: int = 0
+    """Of the addresses."""
+
+
+@dataclass
+class Visits:
+    """What was measured, memory in MiB."""
+
+    start: float = 0.0
+    """When each page had been opened once."""
+    filled: float = 0.0
+    """Most of the addresses around the 300th."""
+    addresses: float = 0.0
+    """Most of the last 100 addresses."""
+    visits: float = 0.0
+    """Most of the last 100 visits."""
+    most: float = 0.0
+    idle: float = 0.0
+    """When nobody had been connected for two minutes."""
+    ordinary: list[float] = field(default_factory=list)
+    """Seconds of the ordinary sentences."""
+    faults: list[str] = field(default_factory=list)
+
+
+def addresses(seed: int) -> Iterator[tuple[str, str]]:
+    """Pages and queries without end, with choices drawn at random; no sentence comes twice."""
+    drawn, sentences = random.Random(seed), sentences_of(_RUNS[0])
+    while True:
+        name = drawn.choice([*_PAGES])
+        own = [
+            each
+            for each, choice in CHOICES.items()
+            if choice.page in ("", name) and each not in ("run", "sentence", "lessons")
+        ]
+        asked: dict[str, object] = {}
+        for each in drawn.sample(own, drawn.randint(0, 6)):
+            asked |= {parameter_of(other): value for other, value in CHOICES[each].where.items()}
+            asked[parameter_of(each)] = _value(CHOICES[each].kind, drawn)
+        asked["run"] = drawn.choice(_RUNS)
+        if asked["run"] == _RUNS[0]:
+            asked["q"] = next(sentences)
+        yield _PAGES[name], urlencode(asked, doseq=True)
+
+
+def _value(kind: Any, drawn: random.Random) -> object:
+    """A value of a choice, mostly one that its widget has."""
+    options = [kind, *get_args(kind)]
+    if literal := next((each for each in options if get_origin(each) is Literal), None):
+        return drawn.choice(get_args(literal))
+    if bool in options:
+        return drawn.choice(("true", "false"))
+    if int in options:
+        return drawn.randint(0, 12)
+    if float in options:
+        return f"{drawn.random() * 2:.2f}"
+    return drawn.choice(_ODD)
+
+
+async def drive(server: Server, arguments: VisitArguments) -> Visits:
+    """Open the addresses, then let the visitors come, then nobody."""
+    found, expected = Visits(), Expected(_RUNS[0])
+    sentences = sentences_of(_RUNS[0])
+    watching = asyncio.create_task(server.watch(0.2))
+
+    @asynccontextmanager
+    async def visitor(number: int) -> Any:
+        async with connected(number, expected.head(number), server.address) as session:
+            try:
+                yield session
+            except (TimeoutError, ValueError) as error:
+                found.faults.append(f"{number}: {type(error).__name__}: {error!s:.300}")
+
+    async def most_of(what: str, count: int, visit: Any, mark: int) -> tuple[float, float]:
+        """Do something so often; return the most memory around a number, and of the last 100."""
+        marked = last = 0.0
+        for number in trange(count, desc=what, mininterval=5):
+            await visit(number)
+            resident = server.resident() or 0.0
+            marked = max(marked, resident * (mark - 100 <= number < mark))
+            last = max(last, resident * (number >= count - 100))
+        return marked, last
+
+    async def open_address(number: int) -> None:
+        async with visitor(number) as session:
+            await session.load(*next(opened))
+
+    async def come_and_go(number: int) -> None:
+        async with visitor(number) as session:
+            await session.open(_RUNS[0], next(sentences))
+            await session.type(next(sentences))
+
+    async def type_ordinary(session: Session) -> None:
+        while True:
+            await session.type(next(sentences))
+            await asyncio.sleep(_PAUSE)
+
+    for page in _PAGES.values():
+        async with visitor(0) as session:
+            await session.load(page, "")
+    found.start = server.resident() or 0.0
+    opened = addresses(arguments.seed)
+    async with visitor(0) as ordinary:
+        await ordinary.open(_RUNS[0], next(sentences))
+        typing = asyncio.create_task(type_ordinary(ordinary))
+        found.filled, found.addresses = await most_of(
+            "addresses", arguments.addresses, open_address, FILLED
+        )
+        _, found.visits = await most_of("visits", arguments.visits, come_and_go, FILLED)
+        typing.cancel()
+        found.ordinary = ordinary.seconds
+    await asyncio.sleep(IDLE)
+    found.idle = server.resident() or 0.0
+    watching.cancel()
+    found.most = max(server.memory)
+    return found
+
+
+def faults_of(found: Visits, budget: float) -> list[str]:
+    """What is wrong; ``budget`` is in MiB."""
+    faults = [*found.faults]
+    if found.most > budget:
+        faults.append(f"{found.most:,.0f} MiB, more than {budget:,.0f}")
+    for what, before, after in (
+        (f"from address {FILLED} to the last", found.filled, found.addresses),
+        (f"from address {FILLED} to the last visit", found.filled, found.visits),
+        ("from the start to the idle minutes", found.start, found.idle),
+    ):
+        if before and after > (1 + MOST_GROWTH) * before:
+            faults.append(f"{what} memory grew by {after / before - 1:.0%}")
+    if (p95 := _p95(found)) > MOST_SECONDS:
+        faults.append(f"an ordinary sentence took {p95:.2f} s (p95)")
+    return faults
+
+
+def _p95(found: Visits) -> float:
+    return float(np.quantile(found.ordinary, 0.95)) if found.ordinary else float("inf")
+
+
+def table(found: Visits, arguments: VisitArguments, seconds: float) -> Table:
+    """The results."""
+    columns = (
+        "start (MiB)",
+        f"addresses up to {FILLED} (MiB)",
+        f"up to {arguments.addresses:,} (MiB)",
+        f"{arguments.visits:,} visits (MiB)",
+        "most (MiB)",
+        "idle (MiB)",
+        "ordinary sentences",
+        "their p95 (s)",
+        "all (min)",
+    )
+    memory = (found.filled, found.addresses, found.visits, found.most, found.idle)
+    row = (f"{found.start:,.0f}", *memory, len(found.ordinary), _p95(found), seconds / 60)
+    return Table(f"Address after address, with a budget of {arguments.memory}", columns, (row,))
+
+
+def main(arguments: VisitArguments) -> int:
+    """The results on standard output, faults after them; 1 if there are any."""
+    began = time.monotonic()
+    with serving(**{MEMORY: arguments.memory}) as server:
+        found = asyncio.run(drive(server, arguments))
+        found.faults += server.faults()
+    print("\n".join(markdown(table(found, arguments, time.monotonic() - began))))
+    faults = faults_of(found, parse_bytes(arguments.memory) / 2**20)
+    print("\n".join(faults[:20]))
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(VisitArguments)))
