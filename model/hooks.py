@@ -193,6 +193,16 @@ def edit(model: HasModules, edits: Mapping[str, Edit | NamedEdit]) -> Iterator[N
             _release(point, uses)
 
 
+def call_before_layers(model: HasModules, function: Callable[[], None]) -> None:
+    """Call a function whenever a layer of a model is about to run, in the thread that runs it.
+
+    An exception that it raises ends the pass.
+    """
+    for _, module in model.named_modules():
+        for layer in module if isinstance(module, nn.ModuleList) else ():
+            layer.register_forward_pre_hook(lambda *_: function())
+
+
 def is_edited(model: HasModules) -> bool:
     """Return whether the calling thread replaces tensors at hook points of a model."""
     edited = [point for point, uses in _thread.uses.items() if uses.edits]

@@ -23,6 +23,7 @@ from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
+from headwise.model.hooks import call_before_layers
 from headwise.model.interface import Description, Kind, Languages, Seq2SeqModel, Side
 from headwise.model.interventions import head_costs, mean_shapes
 from headwise.model.placement import allow_threads
@@ -65,6 +66,7 @@ from headwise.viz_app.views.shared.cache import (
     stamp_of,
 )
 from headwise.viz_app.views.shared.log import Facts
+from headwise.viz_app.views.shared.turns import stop_if_unwanted
 
 Ids = tuple[int, ...]
 Result = TypeVar("Result")
@@ -113,7 +115,9 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
 
     def load() -> Checkpoint:
         allow_threads(run.parameters)
-        return load_checkpoint(run, step, served_placement())
+        checkpoint = load_checkpoint(run, step, served_placement())
+        call_before_layers(checkpoint.model, stop_if_unwanted)
+        return checkpoint
 
     return cached(
         "checkpoint loaded",

@@ -19,7 +19,6 @@ from headwise.viz_app.views.shared import frame
 from headwise.viz_app.views.shared.cache import drop_unused
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.memory import sweep_for_ever, use_few_arenas
-from headwise.viz_app.views.shared.reservations import memory
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import enter, note_unread, write_address
@@ -68,7 +67,7 @@ def draw_page() -> None:
     if opening := page_to_open():
         st.switch_page(pages[opening])
     enter(chosen.url_path)
-    with turns().turn(), memory().page():
+    with turns().turn():
         selection = frame.select(chosen.url_path)
         chosen.run()
         note_unread()

@@ -1,4 +1,4 @@
-"""What all sessions share: caches, bounded and computed once, and the turns of making pages."""
+"""What all sessions share: caches, bounded and computed once."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Barrier, Event, Thread
-from time import monotonic, sleep
+from threading import Barrier, Event
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import streamlit as st
 import torch
-from streamlit.runtime.scriptrunner import RerunData, RerunException
 
 from headwise.model import placement
 from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights
@@ -32,10 +29,9 @@ from headwise.viz_app.trace.attention import AttentionTrace, run_attention
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
-from headwise.viz_app.views.shared import cache, turns
+from headwise.viz_app.views.shared import cache
 from headwise.viz_app.views.shared.cache import MOST_BYTES, SMALL_BYTES, cached
 from headwise.viz_app.views.shared.kept import LARGE, size_of
-from headwise.viz_app.views.shared.turns import Turns
 from tests.viz_app.views.driver import DOG
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,7 +58,7 @@ def test_every_cache_of_the_app_is_bounded() -> None:
     decorator = r"@(?:st\.cache|(?:functools\.)?(?:lru_)?cache\b)"
     pattern = rf"(?m)^ *{decorator}[^\n]*\n *def \w+\([^)]*\)"
     found = {name: caches for name, text in texts.items() if (caches := re.findall(pattern, text))}
-    assert found.keys() == {"cache.py", "turns.py", "reservations.py", "pages.py"}
+    assert found.keys() == {"cache.py", "turns.py", "pages.py"}
     for one in (each for calls in found.values() for each in calls):
         assert "max_entries" not in one
         assert one.endswith("()")
@@ -371,109 +367,3 @@ def test_no_array_of_a_record_keeps_more_memory_than_is_counted(
     weights = {id(weight): weight.nbytes for weight in checkpoint.model.parameters()}
     modules = 12_000 * len([*checkpoint.model.modules()])  # as objects of Python
     assert 0 < size_of(checkpoint) - sum(weights.values()) < modules
-
-
-# Turns
-
-SOON = 30.0
-"""Seconds; spent only where something is broken."""
-
-
-class Page(Thread):
-    """A page begins in a thread of its own, and ends when it is told to."""
-
-    def __init__(self, turns: Turns, note: Callable[[], None] = lambda: None) -> None:
-        super().__init__(daemon=True)
-        self.begun, self.may_end = Event(), Event()
-        self._turns, self._note = turns, note
-        self.start()
-
-    def run(self) -> None:
-        with self._turns.turn():
-            self._note()
-            self.begun.set()
-            assert self.may_end.wait(SOON)
-
-    def end(self) -> None:
-        self.may_end.set()
-        self.join(SOON)
-
-
-def test_so_many_are_made_at_once_and_the_next_when_one_has_ended() -> None:
-    turns = Turns(2, patience=SOON)
-    pages = [Page(turns) for _ in range(2)]
-    assert all(page.begun.wait(SOON) for page in pages)
-    third = Page(turns)
-    assert not third.begun.wait(0.05)
-    pages[0].end()
-    assert third.begun.wait(SOON)
-    for page in (pages[1], third):
-        page.end()
-
-
-def test_who_waits_longest_is_next() -> None:
-    turns, order = Turns(1, patience=SOON), list[int]()
-    first = Page(turns)
-    assert first.begun.wait(SOON)
-    waiting = []
-    until = monotonic() + SOON
-    for number in range(5):
-        waiting.append(Page(turns, partial(order.append, number)))
-        while turns.waiting() <= number:
-            assert monotonic() < until
-            sleep(0.001)
-    for page in (first, *waiting):
-        page.end()
-    assert order == [0, 1, 2, 3, 4]
-
-
-def test_nobody_waits_long_for_a_long_computation() -> None:
-    turns = Turns(1, patience=0.05)
-    long = Page(turns)
-    assert long.begun.wait(SOON)
-    others = [Page(turns) for _ in range(3)]
-    assert all(page.begun.wait(SOON) for page in others)
-    for page in (long, *others):
-        page.end()
-
-
-def test_a_turn_ends_with_an_error() -> None:
-    turns = Turns(1, patience=SOON)
-    with pytest.raises(KeyError), turns.turn():
-        raise KeyError
-    with turns.turn():
-        pass
-
-
-@pytest.fixture
-def only_turn(monkeypatch: pytest.MonkeyPatch) -> Turns:
-    """The turns of the process: one at once, and half a second for a browser to draw."""
-    only = Turns(1, patience=SOON)
-    monkeypatch.setattr(turns, "turns", lambda: only)
-    monkeypatch.setattr(turns, "PAUSE", 0.5)
-    return only
-
-
-def test_while_a_browser_draws_another_page_is_made(
-    only_turn: Turns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with only_turn.turn():
-        other = Page(only_turn)
-        monkeypatch.setattr("time.sleep", lambda _: other.begun.wait(SOON))
-        turns.let_browser_draw()
-        assert other.begun.is_set()
-        other.end()
-
-
-def test_what_is_overtaken_waits_for_no_browser(
-    only_turn: Turns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Streamlit says so where its state is read."""
-    state = MagicMock()
-    state.__contains__.side_effect = RerunException(RerunData())
-    monkeypatch.setattr(st, "session_state", state)
-    with pytest.raises(RerunException), only_turn.turn():
-        turns.let_browser_draw()
-    state.__contains__.assert_called_once()
-    with only_turn.turn():
-        pass

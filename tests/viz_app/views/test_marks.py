@@ -13,7 +13,7 @@ import streamlit as st
 
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.marks import CACHE, DiedOfError, marked
-from headwise.viz_app.views.shared.reservations import SMALL
+from headwise.viz_app.views.shared.turns import SMALL
 from tests.imports import ROOT
 
 DIES = """

@@ -24,7 +24,7 @@ from headwise.viz_app.views.shared.kept import LARGE
 from headwise.viz_app.views.shared.memory import MEMORY, budget, parse_bytes
 from headwise.viz_app.views.shared.panels import _lightened, _restored
 from tests.viz_app.views.driver import Start
-from tests.viz_app.views.test_reservations import MIB, memory_of
+from tests.viz_app.views.test_turns import MIB, turns_of
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_the_budget_is_the_limit_of_the_container_or_what_is_given(
 
 def test_results_are_dropped_where_memory_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     st.cache_resource.clear()
-    monkeypatch.setattr("headwise.viz_app.views.shared.cache.memory", lambda: memory)
-    memory = memory_of(1000, lambda: 800 * MIB if is_cached("old", 1) else 0)
+    monkeypatch.setattr("headwise.viz_app.views.shared.cache.turns", lambda: turns)
+    turns = turns_of(1000, lambda: 800 * MIB if is_cached("old", 1) else 0)
     cached("old", 1, lambda: np.zeros(LARGE))
     assert is_cached("old", 1)
     cached("new", 2, lambda: np.zeros(LARGE), needs=500 * MIB)
@@ -89,8 +89,8 @@ def test_a_page_says_that_a_sentence_takes_too_much(
     start_page: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     st.cache_resource.clear()
-    monkeypatch.setattr("headwise.viz_app.views.shared.reservations.SMALL", 0)
-    monkeypatch.setattr("headwise.viz_app.views.shared.reservations.budget", lambda: MIB)
+    monkeypatch.setattr("headwise.viz_app.views.shared.turns.SMALL", 0)
+    monkeypatch.setattr("headwise.viz_app.views.shared.turns.budget", lambda: MIB)
     app = start_page("app", q="The dog sees a red house.")
     st.cache_resource.clear()
     [said] = app.errors

@@ -20,8 +20,7 @@ from headwise.model.files import CheckpointError
 from headwise.viz_app.views.shared.kept import Kept
 from headwise.viz_app.views.shared.log import Facts, log_timed
 from headwise.viz_app.views.shared.marks import marked
-from headwise.viz_app.views.shared.reservations import SMALL, memory
-from headwise.viz_app.views.shared.turns import turns
+from headwise.viz_app.views.shared.turns import SMALL, stop_if_unwanted, turns
 
 Result = TypeVar("Result")
 Stamp = tuple[int, int]
@@ -73,7 +72,7 @@ def cached(
     def compute_and_log() -> Result:
         waiting = st.spinner(says, show_time=True) if says else nullcontext()
         mark = marked((what, key)) if needs > SMALL else nullcontext()
-        with in_memory(needs), mark, waiting, log_timed(what) as logged:
+        with mark, waiting, log_timed(what) as logged:
             result = compute()
             logged |= facts(result)
         return result
@@ -81,29 +80,37 @@ def cached(
     if model_bytes is not None:
         model: Result = _models().get((what, key), compute_and_log, room_for=model_bytes).result
         return model
-    kept = _results().get((what, key), compute_and_log)
-    memory().hold(kept.size)
-    result: Result = kept.result
+    results, name = _results(), (what, key)
+    # Also a large result that is there is taken in turn: else pages would hold many that the cache
+    # has dropped since, while they wait for more.
+    in_turn = in_memory(needs, lambda: name in results)
+    with nullcontext() if results.has_small(name) else in_turn:
+        result: Result = results.get(name, compute_and_log).result
     return result
 
 
 @contextmanager
-def in_memory(needs: int) -> Iterator[None]:
-    """Reserve memory for the time of the ``with`` block; while it is waited for, the page says so.
+def in_memory(needs: int, is_there: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Have the turn and the memory for the ``with`` block; while they are waited for, say so.
 
-    Others may make their pages meanwhile.
+    ``is_there`` says whether its result is in memory by now, so that it takes no more.
     """
     places: list[DeltaGenerator] = []
+    said: list[int] = []
 
     def say(before: int) -> None:
-        if not places:
-            places.append(st.empty())
+        stop_if_unwanted()
+        if said == [before]:
+            return
+        said[:] = [before]
+        places[:] = places or [st.empty()]
         others = f"; {before} before this" if before else ""
         places[0].info(f"Waiting until there is memory for this{others}.")
 
     with ExitStack() as reserved:
-        with turns().stand_aside() if needs > SMALL else nullcontext():
-            reserved.enter_context(memory().reserved(needs, on_wait=say, make_room=drop_large))
+        reserved.enter_context(
+            turns().reserved(needs, is_there=is_there, on_wait=say, make_room=drop_large)
+        )
         for place in places:
             place.empty()
         yield

@@ -57,6 +57,11 @@ class Kept:
         with self._condition:
             return key in self._small or key in self._large
 
+    def has_small(self, key: Hashable) -> bool:
+        """Return whether there is a small result for a key."""
+        with self._condition:
+            return key in self._small
+
     def get(self, key: Hashable, compute: Callable[[], Any], *, room_for: int = 0) -> Sized:
         """Return the result for a key, computed by one thread while others that want it wait.
 

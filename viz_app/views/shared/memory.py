@@ -1,7 +1,7 @@
 """Memory of the process: how much it may take, how much it has, and how it is given back.
 
 A system ends a process that takes more than it may have, and all its sessions with it; so large
-computations wait for their turn (``reservations.py``). Freed memory does not go back to the system
+computations wait for their turn (``turns.py``). Freed memory does not go back to the system
 by itself.
 """
 

@@ -24,8 +24,8 @@ from headwise.viz_app.views.caches import log_file, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.cache import Stamp, recipe_of, stamp_if_there
 from headwise.viz_app.views.shared.errors import describe_error, show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.reservations import memory
 from headwise.viz_app.views.shared.selection import theme_name
+from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import (
     apply_changes,
     change_view,
@@ -83,7 +83,7 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
             if apply_changes() or _page_is_old():
                 write_address(drawn=False)  # the browser may have asked with the one before
                 st.rerun()
-            with drawing(key), show_user_errors(), memory().page():
+            with drawing(key), show_user_errors(), turns().page():
                 draw(*map(_restored, args), **{k: _restored(v) for k, v in kwargs.items()})
             write_address()
 
