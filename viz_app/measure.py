@@ -238,7 +238,7 @@ def measure_run(
     _say(processes, f"left out of the corpus: {left_out}")
     if arguments.only == "all":
         every = replace(task, own=own or {}, about_own=about_own or {})
-        passed = sentences_passed(run, steps, sentences, task.examples.sentences)
+        passed = sentences_passed(steps, sentences, len(task.examples.sentences))
         for measures, _ in _measure_each(every, passed, measure, _write_all):
             yield measures
     outputs, resampled = (partial(sum_checkpoints, wanted=each) for each in ([MEANS], RESAMPLED))

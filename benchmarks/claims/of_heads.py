@@ -69,24 +69,6 @@ def no_stage_of_reordering() -> Found:
     return Found({"most": f"{max(apart.values()):.2f}"}, seen=seen)
 
 
-def detected(name: str) -> Found:
-    """Find how well the figures of failures find detached targets at a run's last checkpoint."""
-    found = last_measures(name).detection
-    if found is None:
-        return Found({}, holds=False, seen="not measured")
-    auc = {figure: f"{value:.2f}" for figure, (value, _, _) in found.aucs.items()}
-    layer = found.layers["wass_to_unif"]
-    return Found(
-        {
-            "log_probability": auc["log_probability"],
-            "source": auc["source_contribution"],
-            "unif": auc["wass_to_unif"],
-        },
-        layer == 0 and not found.weights,
-        f"the layer is {layer + 1}, combined are {len(found.weights)}",
-    )
-
-
 def best_aligning_heads(name: str) -> Found:
     """Write a run's row: the heads with the lowest alignment errors, beside both baselines."""
     measures = last_measures(name)

@@ -172,12 +172,6 @@ _OF_HEADS = (
         _HEADS,
         of_heads.no_stage_of_reordering,
     ),
-    Claim(
-        "`en-es` log-probability alone has an AUC of {log_probability} at the end, source "
-        "contribution {source}, Wass-to-Unif {unif} by the first layer, and nothing is combined",
-        _HEADS,
-        partial(of_heads.detected, "en-es"),
-    ),
     *(
         Claim("{row}", _BESIDE, partial(of_heads.best_aligning_heads, name))
         for name in ("en-es", "de-en", "books-small", "copy")

@@ -9,14 +9,12 @@ import numpy as np
 
 from headwise.model.interface import KINDS, Kind, Stack
 from headwise.viz_app.records.measures import (
-    BY_LAYER,
     FAILURES,
     MEASURES,
     RESAMPLED,
     STAGES,
     AlignmentBaselines,
     CorpusSummary,
-    Detection,
     Example,
     HeadMeans,
     Measures,
@@ -37,7 +35,7 @@ SENTENCES = (
 
 def made_up_measures(step: int = 20, **changes: Any) -> Measures:
     """Measures of a checkpoint, of random numbers; </s> has none in the decoder."""
-    random, more = np.random.default_rng(step), np.random.default_rng(step + 1)
+    random = np.random.default_rng(step)
     values: dict[str, dict[Kind, Floats]] = {
         name: {kind: random.random((2, 3)).astype(np.float32) for kind in KINDS}
         for name in MEASURES
@@ -63,26 +61,13 @@ def made_up_measures(step: int = 20, **changes: Any) -> Measures:
         translated=tuple(
             TranslatedSentence(
                 f"_{place}_",
-                {n: (random if n in FAILURES[:4] else more).random() for n in FAILURES},
+                {name: random.random() for name in FAILURES},
                 chrf=50.0 * place,
+                least_attended=random.random(),
             )
             for place in range(2)
         ),
         distance_to=60,
-    )
-    return replace(made, **changes)
-
-
-def made_up_detection(**changes: Any) -> Detection:
-    """What Wass-to-Unif finds best, by its second layer; nothing is combined."""
-    made = Detection(
-        default="wass_to_unif",
-        sentences=60,
-        aucs={name: (round(0.5 + n / 25, 2), 0.4, 0.95) for n, name in enumerate(FAILURES)},
-        layers=dict.fromkeys(BY_LAYER, 1),
-        layer_aucs={name: [0.625, 0.75] for name in BY_LAYER},
-        weights={},
-        beyond=(0.125, 0.875),
     )
     return replace(made, **changes)
 

@@ -295,20 +295,6 @@ STAGE_DESCRIPTIONS: Mapping[str, StageDescription] = {
         "order of the source: {value:.2f} of neighbouring words stay neighbours",
         reference="reordering_reference",
     ),
-    "detached": StageDescription(
-        "detached translations",
-        "Share of the translations that the run's newest checkpoint, to whose figures they are "
-        "forced, finds more like references of other sentences than like references: beyond the "
-        "threshold that as many references exceed as references of other sentences do not. A bad "
-        "translation may be beyond it, too. A figure that finds nothing would have a half of the "
-        "references beyond it.",
-        "Our own measure. The figure is the first order of failures on Heads; it and the threshold "
-        "are chosen on half of the sentences, and the references' share is of the other half.",
-        r"\overline{[\, f(x, \hat y) > \tau \,]} \quad "
-        r"P(f > \tau \mid \text{own reference}) = P(f \le \tau \mid \text{other's reference})",
-        "detached translations: {value:.3f} of them",
-        reference="detached_reference",
-    ),
 }
 """Description of each name in ``STAGES``, from what a training learns first. The translations are
 greedy ones of the example sentences."""

@@ -30,15 +30,13 @@ from headwise.viz_app.measuring.batches import (
     encode,
     gather,
 )
-from headwise.viz_app.measuring.detached import MOST_USUAL, UsualMass, masses_in_batch
-from headwise.viz_app.measuring.detection import detached_pairs, fit_detector
 from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
-from headwise.viz_app.measuring.failures import RawFigures, forced_figures, translate_batch
+from headwise.viz_app.measuring.failures import translate_batch
 from headwise.viz_app.measuring.head_means import MeanSums
 from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
 from headwise.viz_app.measuring.sentence_costs import as_table
-from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head, mean_and_error
+from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
 from headwise.viz_app.measuring.sums import Measurer, MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup
 from headwise.viz_app.records.measures import (
@@ -51,7 +49,6 @@ from headwise.viz_app.records.measures import (
     Resamples,
     Sentence,
     SentenceCosts,
-    TranslatedSentence,
     require_own_names,
 )
 
@@ -229,14 +226,9 @@ def _load_compared(
     return found, {name: found[one].model for name, one in compared.items()}
 
 
-def sentences_passed(
-    run: Run, steps: Collection[int], sentences: int, examples: Sequence[EncodedPair]
-) -> int:
+def sentences_passed(steps: Collection[int], sentences: int, examples: int) -> int:
     """Count what ``measure`` yields as done, all passes over corpus and examples together."""
-    of_targets = min(sentences, MOST_USUAL) + 2 * len(detached_pairs(examples))
-    others = len({*steps} - {run.steps()[-1]})
-    of_each = sentences + 2 * len(examples)
-    return of_targets + len(steps) * of_each + others * (of_targets + len(examples))
+    return len(steps) * (sentences + 2 * examples)
 
 
 def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int]:
@@ -246,12 +238,6 @@ def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int
     sentences = sentences_of(task, task.open_corpus(), LeftOutCounts())
     even = even_head(task.run.tokenizers, task.run.counts, sentences)
     examples, tokenizers = task.examples.sentences, task.run.tokenizers
-    usual_newest = yield from _usual_mass(task, newest.model)
-    targets_newest = yield from _force_targets(task, newest.model, usual_newest)
-    true, detached = targets_newest
-    detector = fit_detector(true, detached)
-    held_out = [true[number] for number in detached if number % 2]
-    references = mean_and_error(detector.are_detached(held_out))
     for found in sum_checkpoints(task, wanted=(*MEASURES, *OF_CORPUS, MEANS)):
         if isinstance(found, int):
             yield found
@@ -259,34 +245,10 @@ def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int
         model, sums = found.checkpoint.model, found.heads
         errors = sums.errors()
         best = yield from _in_batches(task, examples, partial(examples_in_batch, model))
-        usual, targets = usual_newest, targets_newest
-        if found.step != newest.step:
-            usual = yield from _usual_mass(task, model)
-            targets = yield from _force_targets(task, model, usual)
         translated = yield from _in_batches(
-            task, examples, partial(translate_batch, model, tokenizers, usual=usual)
+            task, examples, partial(translate_batch, model, tokenizers)
         )
-        judged = [each.raw for each in translated]
-        if found.step != newest.step:
-            judged = yield from _in_batches(
-                task,
-                [each.sentence for each in translated],
-                partial(
-                    forced_figures,
-                    newest.model,
-                    tokenizers,
-                    usual=usual_newest,
-                    wanted=(detector.default, *detector.weights),
-                ),
-            )
-        translations = [
-            TranslatedSentence(each.text, detector.figures(each.raw), each.chrf)
-            for each in translated
-        ]
-        of_translations = stages.measure([t.translation for t in translations]) | {
-            "detached": mean_and_error(detector.are_detached(judged)),
-            "detached_reference": references,
-        }
+        of_translations = stages.measure([t.translation for t in translated])
         measures = Measures(
             run=task.run.name,
             step=found.step,
@@ -299,14 +261,13 @@ def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int
             examples_corpus=task.examples.corpus,
             sentences=tuple(Sentence(*s.pair) for s in task.examples.sentences),
             examples=strongest_examples(model, best),
-            translated=tuple(translations),
+            translated=tuple(translated),
             own=dict(task.about_own),
             errors=errors,
             even=even,
             stage_errors=sums.errors_of_model()
             | {name: error for name, (_, error) in of_translations.items()},
             distance_to=newest.step,
-            detection=detector.detection(*targets),
         )
         yield measures, found
 
@@ -323,24 +284,6 @@ def _in_batches(
             mine.append(measured(batch))
         yield len(batch)
     return gather(task.processes, mine)
-
-
-def _usual_mass(task: MeasureTask, model: Seq2SeqModel) -> Generator[int, None, UsualMass]:
-    sentences = islice(sentences_of(task, task.open_corpus(), LeftOutCounts()), MOST_USUAL)
-    return UsualMass((yield from _in_batches(task, sentences, partial(masses_in_batch, model))))
-
-
-def _force_targets(
-    task: MeasureTask, model: Seq2SeqModel, usual: UsualMass
-) -> Generator[int, None, tuple[dict[int, RawFigures], dict[int, RawFigures]]]:
-    """Return the figures of true and of detached targets of the same sentences, by number."""
-    measured = partial(forced_figures, model, task.run.tokenizers, usual=usual)
-    detached = detached_pairs(task.examples.sentences)
-    numbers = [pair.number for pair in detached]
-    true = [task.examples.sentences[number] for number in numbers]
-    of_true = yield from _in_batches(task, true, measured)
-    of_detached = yield from _in_batches(task, detached, measured)
-    return dict(zip(numbers, of_true, strict=True)), dict(zip(numbers, of_detached, strict=True))
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:

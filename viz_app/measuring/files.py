@@ -22,14 +22,12 @@ from headwise.model.files import CheckpointError, make_folder, read_bytes, write
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.validation import format_version, validate_json
 from headwise.viz_app.records.measures import (
-    BY_LAYER,
     FAILURES,
     MEASURES,
     SCORE_MEASURES,
     STAGES,
     AlignmentBaselines,
     CorpusSummary,
-    Detection,
     Example,
     Measures,
     OwnMeasure,
@@ -76,8 +74,8 @@ class _File:
     """Measure → kind → what a head with even rows has; left out likewise."""
     stage_errors: dict[str, _Number | None] = field(default_factory=dict)
     """Standard errors of ``stages``; left out likewise."""
-    detection: _Detection | None = None
-    """Left out likewise."""
+    detection: object = None
+    """How well figures found targets of other sentences, in older files; it is not read."""
 
 
 @dataclass(frozen=True)
@@ -98,58 +96,18 @@ class _Baselines:
     diagonal: _Number
 
 
-@dataclass(frozen=True)
-class _Detection:
-    """A ``Detection`` in the file; null is NaN."""
-
-    default: str
-    sentences: int
-    aucs: dict[str, list[_Number | None]]
-    layers: dict[str, int]
-    layer_aucs: dict[str, list[_Number | None]]
-    weights: dict[str, _Number]
-    beyond: list[_Number | None]
-
-    @classmethod
-    def of(cls, found: Detection) -> _Detection:
-        """Round what was found."""
-        return cls(
-            found.default,
-            found.sentences,
-            {name: [round(each, _DECIMALS) for each in of] for name, of in found.aucs.items()},
-            dict(found.layers),
-            {name: [round(e, _DECIMALS) for e in of] for name, of in found.layer_aucs.items()},
-            {name: round(weight, _DECIMALS) for name, weight in found.weights.items()},
-            [round(share, _DECIMALS) for share in found.beyond],
-        )
-
-    def rebuild(self) -> Detection:
-        """Return what was found; a ValueError if names are missing or unknown."""
-        if {self.default, *self.aucs} != {*FAILURES} or {*self.layers} != {*BY_LAYER}:
-            raise ValueError("detection: expected an AUC of each figure, and the layers of some")
-        aucs = {name: (_or_nan(a), _or_nan(b), _or_nan(c)) for name, (a, b, c) in self.aucs.items()}
-        layer_aucs = {name: [*map(_or_nan, found)] for name, found in self.layer_aucs.items()}
-        false, found = map(_or_nan, self.beyond)
-        return Detection(
-            self.default,
-            self.sentences,
-            aucs,
-            self.layers,
-            layer_aucs,
-            self.weights,
-            (false, found),
-        )
-
-
 class _TranslatedRow(NamedTuple):
-    """A translation, its chrF, and its figures in the order of ``FAILURES``."""
+    """A translation, its chrF, and figures of it; those of ``FAILURES`` and others.
+
+    Figures with null as default are in some older files only, but for the source's contribution.
+    """
 
     translation: str
     chrf: Annotated[float, Field(ge=0, le=100)]
     log_probability: _Number | None
     least_attended: _Number | None
-    left_out: _Number | None
-    repetition: _Number | None
+    left_out: _Number | None = None
+    repetition: _Number | None = None
     source_contribution: _Number | None = None
     wass_to_unif: _Number | None = None
     wass_to_data: _Number | None = None
@@ -222,7 +180,8 @@ def write_measures(folder: Path, measures: Measures) -> None:
             _TranslatedRow(
                 t.translation,
                 round(t.chrf, _DECIMALS),
-                *(round(t.figures[name], _DECIMALS) for name in FAILURES),
+                least_attended=round(t.least_attended, _DECIMALS),
+                **{name: round(t.figures[name], _DECIMALS) for name in FAILURES},
             )
             for t in measures.translated
         ],
@@ -235,7 +194,6 @@ def write_measures(folder: Path, measures: Measures) -> None:
         stage_errors={
             name: round(error, _DECIMALS) for name, error in measures.stage_errors.items()
         },
-        detection=None if measures.detection is None else _Detection.of(measures.detection),
     )
     # A line for each of these, so that a change can be read; a NaN becomes null.
     text = b",\n".join(
@@ -340,7 +298,10 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
         examples=examples,
         translated=tuple(
             TranslatedSentence(
-                row.translation, {name: _or_nan(getattr(row, name)) for name in FAILURES}, row.chrf
+                row.translation,
+                {name: _or_nan(getattr(row, name)) for name in FAILURES},
+                row.chrf,
+                _or_nan(row.least_attended),
             )
             for row in file.translated
         ),
@@ -350,9 +311,10 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
             name: {kind: _or_nan(value) for kind, value in of_kinds.items()}
             for name, of_kinds in file.even.items()
         },
-        stage_errors={name: _or_nan(error) for name, error in file.stage_errors.items()},
+        stage_errors={
+            name: _or_nan(file.stage_errors[name]) for name in STAGES if name in file.stage_errors
+        },
         distance_to=file.distance_to,
-        detection=None if file.detection is None else file.detection.rebuild(),
     )
 
 

@@ -120,7 +120,7 @@ class GivenSentences:
         """Return how many sentences ``measure`` says are done at its end, at most."""
         count = len(self)
         of_translating = count if not self._pairs[0].target else 0
-        return of_translating + sentences_passed(self._run, steps, count, self._encoded)
+        return of_translating + sentences_passed(steps, count, len(self._encoded))
 
     def measure(self, steps: Sequence[int]) -> Iterator[int]:
         """Measure some checkpoints; yield how many sentences are done after each batch.
@@ -184,7 +184,6 @@ class GivenSentences:
             translated_at=self.translated_at,
             translated=tuple(replace(each, chrf=math.nan) for each in measures.translated),
             stages={n: v if n in OF_CORPUS else math.nan for n, v in measures.stages.items()},
-            detection=None,
         )
 
 

@@ -187,7 +187,7 @@ class StageMeasurer:
         if not self._language_model.tokens:
             return math.nan, math.nan
         encoded = map(self._tokenizers.encode_target, texts)
-        return mean_and_error([self._language_model.log_probabilities(ids) for ids in encoded])
+        return _mean_and_error([self._language_model.log_probabilities(ids) for ids in encoded])
 
     def _reordering(self, texts: Sequence[str]) -> tuple[float, float]:
         pairs = map(Pair, self._sources, texts)
@@ -196,7 +196,7 @@ class StageMeasurer:
             self._newest, self._tokenizers, unaligned, rows="predicted", left_out=LeftOutCounts()
         )
         scores = [reordering_score(pair.chosen[self._head]) for pair in aligned if pair is not None]
-        return mean_and_error([[] if math.isnan(score) else [score] for score in scores])
+        return _mean_and_error([[] if math.isnan(score) else [score] for score in scores])
 
 
 def _chrf(translations: Sequence[str], references: Sequence[str]) -> tuple[float, float]:
@@ -218,7 +218,7 @@ def _chrf(translations: Sequence[str], references: Sequence[str]) -> tuple[float
     return float(chrf.corpus_score(translations, [references]).score), error
 
 
-def mean_and_error(values: Sequence[Sequence[float]]) -> tuple[float, float]:
+def _mean_and_error(values: Sequence[Sequence[float]]) -> tuple[float, float]:
     """Return the mean of all values of all sentences, and its standard error over sentences."""
     count = sum(map(len, values))
     if not count:

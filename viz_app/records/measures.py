@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -57,23 +57,9 @@ _ROUNDING = 1e-5
 """How far a value may be beyond its range."""
 MOST_NOTE = 500
 """Most letters of what is said of such a measure."""
-BY_LAYER = ("wass_to_unif", "wass_to_data", "wass_combo", "unaligned")
-"""Those of ``FAILURES`` that are of the layer of cross-attention that is best for them."""
-FAILURES = (
-    "log_probability",
-    "least_attended",
-    "left_out",
-    "repetition",
-    "source_contribution",
-    *BY_LAYER,
-    "combined",
-)
-"""Names of the measures of how a translation may have failed; see ``analysis.failures``. Files from
-before there was a ``Detection`` have the first four of them."""
-ENOUGH = 0.85
-"""The AUC on detached targets from which on the combination of figures may come first."""
-LARGEST_IS_WORST = frozenset(("repetition", *BY_LAYER, "combined"))
-"""Those of ``FAILURES`` whose largest figure is the worst; of the others it is the smallest."""
+FAILURES = ("log_probability", "source_contribution")
+"""Names of the figures of how a translation may have failed; see ``analysis.failures``. Of each the
+smallest is the worst."""
 _LETTERS = 4
 """Fewest letters of a word that these look for in the source."""
 CONTRIBUTIONS = ("source_contribution", "source_entropy", "prefix_entropy")
@@ -90,12 +76,9 @@ STAGES = (
     "chrf",
     "language_model_reference",
     "reordering_reference",
-    "detached",
-    "detached_reference",
 )
 """Names of the measures of a whole checkpoint; see ``analysis.measure_descriptions``. Those of
-references, in place of the translations, are the same for all checkpoints. Files from before there
-was a ``Detection`` lack the last two."""
+references, in place of the translations, are the same for all checkpoints."""
 
 
 def has_enough_letters(word: str) -> bool:
@@ -237,31 +220,9 @@ class TranslatedSentence:
     """Figure for each name in ``FAILURES``; NaN where it has no meaning."""
     chrf: float
     """chrF against the reference (Popović 2015), from 0 to 100."""
-
-
-@dataclass(frozen=True)
-class Detection:
-    """How well figures of failures find detached targets: references of other sentences, forced.
-
-    What was chosen, on one half of the example sentences and at the newest checkpoint, is the same
-    for all checkpoints of a run; what was found is of this checkpoint and of the other half.
-    """
-
-    default: str
-    """The best of ``FAILURES`` in the half of the choice."""
-    sentences: int
-    """Sentences of the other half: as many true and as many detached targets."""
-    aucs: Mapping[str, tuple[float, float, float]]
-    """For each of ``FAILURES`` the AUC on the other half, and its 95% interval; NaN without one."""
-    layers: Mapping[str, int]
-    """The chosen layer for each of ``BY_LAYER``, from 0."""
-    layer_aucs: Mapping[str, Sequence[float]]
-    """The AUC of every layer in the half of the choice, at the newest checkpoint."""
-    weights: Mapping[str, float]
-    """Weights of the combination, for a standard deviation of each figure; empty without one."""
-    beyond: tuple[float, float]
-    """Shares of true and of detached targets of the other half that are beyond the threshold of the
-    default figure, of which as many true targets are beyond as detached ones are not, as shares."""
+    least_attended: float
+    """How much the source word is looked at that is looked at least; NaN without one of at least
+    four letters."""
 
 
 @dataclass(frozen=True)
@@ -395,7 +356,5 @@ class Measures:
     """Standard error of each of ``stages``, by a bootstrap over sentences; empty if unknown."""
     distance_to: int | None = None
     """Step of the checkpoint to which the measure ``distance`` is taken; None if unknown."""
-    detection: Detection | None = None
-    """None in files from before detached targets were forced."""
     translated_at: int | None = None
     """Step of the checkpoint whose translations are the targets, for want of references."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from headwise.model.interface import Kind
 from headwise.viz_app.analysis.failures import (
     FAILURE_DESCRIPTIONS,
     compare_with_chrf,
-    compare_with_detached,
     shares_below,
     worst_first,
 )
@@ -30,7 +28,6 @@ from headwise.viz_app.records.measures import (
     STAGES,
     AlignmentBaselines,
 )
-from tests.viz_app.measures import made_up_detection
 
 NAN = float("nan")
 BASELINES = AlignmentBaselines(lowest=0.06, diagonal=0.61)
@@ -234,12 +231,7 @@ SOURCES = ["Those", "long words", "Three longer words", "a b c"]
 
 
 def test_sentence_with_the_strongest_sign_comes_first() -> None:
-    for name in ("log_probability", "least_attended", "left_out"):
-        assert worst_first(name, [0.3, NAN, 0.9, -0.5], SOURCES) == [3, 0, 2]
-    assert worst_first("wass_to_unif", [0.3, NAN, 0.9, 0.0], SOURCES) == [2, 0, 3]
-    # Only sentences that repeat themselves are listed.
-    assert worst_first("repetition", [0.0, 0.2, 0.5, 0.2], SOURCES) == [2, 1, 3]
-    assert worst_first("repetition", [0.0, 0.0], SOURCES[:2]) == []
+    assert worst_first([0.3, NAN, 0.9, -0.5], SOURCES) == [3, 0, 2]
 
 
 def test_order_of_sentences_does_not_follow_their_length() -> None:
@@ -251,7 +243,7 @@ def test_order_of_sentences_does_not_follow_their_length() -> None:
     assert abs(float(np.corrcoef(lengths, shares)[0, 1])) < 0.1
     assert float(np.corrcoef(lengths, least)[0, 1]) < -0.5
     # A short sentence whose least word is low for its length comes before longer ones.
-    first = worst_first("left_out", [*least, 0.05], [*sources, "word"])[:40]
+    first = worst_first([*least, 0.05], [*sources, "word"])[:40]
     assert len(lengths) in first
 
 
@@ -260,43 +252,14 @@ def test_sentence_alone_has_no_share() -> None:
     assert shares_below([0.5, 0.2], ["word", "word"]) == [1.0, 0.0]
 
 
-def test_comparison_with_detached_targets_says_what_was_chosen() -> None:
-    said = compare_with_detached("wass_to_unif", made_up_detection())
-    assert said.startswith("Of 60 held-out sentences, ")
-    for part in (
-        " is 0.70, 95% interval 0.40 to 0.95 by resamples of the sentences; chance is 0.50.",
-        "layer 2, the best on the other half of the sentences at the newest checkpoint; the AUC of "
-        "each layer there is 0.62, 0.75.",
-        "here 12% of the sentences' own references and 88% of the others.",
-        "No rule that combines figures has",
-    ):
-        assert part in said
-    other = compare_with_detached("left_out", made_up_detection())
-    assert other.endswith("chance is 0.50.")
-    weights = {"log_probability": 1.25, "left_out": -0.5}
-    found = made_up_detection(default="combined", weights=weights)
-    said = compare_with_detached("combined", found)
-    assert "It reaches 0.85." in said
-    assert "to the worse: log-probability +1.25, loss when a word is left out -0.50." in said
-    weak = replace(found, aucs={**found.aucs, "combined": (0.8, 0.7, 0.9)}, default="left_out")
-    assert "It does not reach 0.85." in compare_with_detached("combined", weak)
-    unknown = replace(found, aucs=dict.fromkeys(found.aucs, (NAN, NAN, NAN)))
-    assert compare_with_detached("unaligned", unknown) == (
-        "It has no AUC on references of other sentences."
-    )
-
-
 def test_comparison_with_chrf_says_what_was_found() -> None:
     figures = np.arange(60) / 60
-    said = compare_with_chrf("left_out", figures.tolist(), (figures * 90).tolist(), ["word"] * 60)
+    said = compare_with_chrf(figures.tolist(), (figures * 90).tolist(), ["word"] * 60)
     assert said.startswith("Over 60 example sentences ")
     low, high = re.findall(r"[+-]\d\.\d\d", said)[1:3]
     assert -1 < float(low) <= float(high) <= 1
-    same = compare_with_chrf("left_out", [0.5] * 4, [1.0, 2.0, 3.0, 4.0], ["word"] * 4)
+    same = compare_with_chrf([0.5] * 4, [1.0, 2.0, 3.0, 4.0], ["word"] * 4)
     assert same == "Over 4 example sentences it cannot be compared with chrF."
-    assert compare_with_chrf("repetition", [0.5, 0.1, 0.0, NAN], [1.0] * 4, ["word"] * 4) == (
-        "It is above 0 in 2 of 3 example sentences, too few to be compared with chrF."
-    )
 
 
 def test_a_sentence_is_compared_with_those_about_as_long() -> None:

@@ -19,12 +19,6 @@ from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
 from headwise.viz_app.measuring.contributions import contributions
-from headwise.viz_app.measuring.detached import (
-    SentenceMass,
-    UsualMass,
-    masses_in_batch,
-    unaligned,
-)
 from headwise.viz_app.measuring.examples import (
     examples_in_batch,
     largest_weights,
@@ -32,14 +26,11 @@ from headwise.viz_app.measuring.examples import (
 )
 from headwise.viz_app.measuring.failures import (
     least_attended,
-    least_losses,
-    repetition,
     translate_batch,
     words_of_letters,
 )
-from headwise.viz_app.records.measures import BY_LAYER, Example
+from headwise.viz_app.records.measures import Example
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.trace.attention import target_log_probability
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
 from tests.viz_app.measuring.conftest import PAIRS, float64_by_default
@@ -132,95 +123,42 @@ def test_least_attended_word_by_hand() -> None:
     assert math.isnan(least_attended(cross, []))
 
 
-def test_least_loss_is_that_of_the_word_that_matters_least(
-    precise: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
-) -> None:
-    """Each word left out alone; the sentences differ in length. The first has no content word, and
-    the last no other word."""
-    where = Pair("Where", "Dónde")
-    (only,) = encode([where], tokenizers, max_length=31, left_out=LeftOutCounts())
-    given = [*sentences[::-1], only]  # their numbers are not their places in the batch
-    words = [words_of_letters(tokenizers, sentence.source) for sentence in given]
-    assert [len(of_sentence) for of_sentence in words] == [0, 1, 2, 1]
-    whole = [total(target_log_probability(precise, s.source, s.target)) for s in given]
-    found = least_losses(precise, given, words, whole)
-    assert math.isnan(found[0])
-    for place in (1, 2, 3):
-        losses = []
-        for word in words[place]:
-            shorter = [id for at, id in enumerate(given[place].source) if at not in word]
-            without = target_log_probability(precise, shorter, given[place].target)
-            losses.append(whole[place] - total(without))
-        assert found[place] == near(min(losses), size=abs(whole[place] - found[place]), **ONCE)
-        assert abs(found[place]) > 0.01
-
-
-@pytest.mark.parametrize(
-    ("translation", "source", "share"),
-    [
-        ("a b c d", "a b c d", 0),
-        ("a b a b a", "a b c", 2 / 4),
-        ("a a a a", "", 2 / 3),
-        ("a b a b a", "v w v w v", 0),
-        ("a b a b a", "w w w", 0),
-        ("a a a a", "w w w", 2 / 3 - 1 / 2),
-        ("a", "w w w", 0),
-        ("a b b a", "v", 0),
-    ],
-)
-def test_repetition_by_hand(translation: str, source: str, share: float) -> None:
-    assert repetition(translation.split(), source.split()) == near(share)
-
-
 def test_translations_and_figures_match_traces(
     precise: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
 ) -> None:
-    usual = UsualMass([*masses_in_batch(precise, sentences).values()])
     with float64_by_default():
-        found = translate_batch(precise, tokenizers, sentences[::-1], usual)
+        found = translate_batch(precise, tokenizers, sentences[::-1])
     texts = translate(precise, tokenizers, [pair.source for pair in PAIRS])
-    assert [found[number].text for number in range(3)] == texts
+    assert [found[number].translation for number in range(3)] == texts
     for number, pair in enumerate(PAIRS):
         trace = run_trace(precise, tokenizers, pair.source)
         log_probability = trace.predictions.log_probability
         places = words_of_letters(tokenizers, trace.source.ids)
         cross = torch.tensor(trace.attention["cross"]).flatten(0, 1)
         alone = EncodedPair(0, pair, [*trace.source.ids], [BOS, *trace.predicted.ids])
-        words = [
-            [w.text for w in t.words if w.text != "</s>"] for t in (trace.predicted, trace.source)
-        ]
-        expected = {
-            "log_probability": total(log_probability) / len(log_probability),
-            "least_attended": least_attended(cross, places),
-            "left_out": least_losses(precise, [alone], [places], [total(log_probability)])[0],
-            "repetition": repetition(*words),
-        }
         with float64_by_default():
             ids = PaddedIds.of_pairs([alone], precise)
             shares = contributions(precise, ids).source_contribution
-        expected["source_contribution"] = float(shares.mean())
-        size = max(1, abs(total(log_probability)))
-        raw = found[number].raw
-        assert raw.figures == near(expected, size=size, **ONCE)
-        maps = trace.attention["cross"].mean(axis=1)  # (L, T, S)
-        mass = SentenceMass(pair.source, maps.shape[1], maps.mean(axis=1).astype(np.float64))
-        distances = usual.distances(mass)
-        distances["unaligned"] = unaligned(tokenizers, alone, torch.tensor(maps))
-        assert {*raw.by_layer} == {*BY_LAYER}
-        for name, expected_layers in distances.items():
-            assert raw.by_layer[name] == near(expected_layers, size=10, dtype=np.float32)
+        assert found[number].figures == near(
+            {
+                "log_probability": total(log_probability) / len(log_probability),
+                "source_contribution": float(shares.mean()),
+            },
+            size=max(1, abs(total(log_probability))),
+            **ONCE,
+        )
+        assert found[number].least_attended == near(least_attended(cross, places), **ONCE)
         chrf = sacrebleu.sentence_chrf(trace.target_text, [pair.target]).score
         assert found[number].chrf == near(chrf)
 
 
-def test_a_repetition_that_is_copied_is_no_failure() -> None:
+def test_a_sentence_of_short_words_has_no_least_attended_word() -> None:
     """On the copy task, whose words have fewer than four letters."""
     run = open_trained_run("copy")
     pairs = [Pair(text, text) for text in ("a b a b a b", "c c c c c", "d e f d e f")]
     batch = list(encode(pairs, run.tokenizers, max_length=31, left_out=LeftOutCounts()))
     model = load_weights(run, run.steps()[-1]).model
-    found = translate_batch(model, run.tokenizers, batch, UsualMass([]))
+    found = translate_batch(model, run.tokenizers, batch)
     for number, pair in enumerate(pairs):
-        assert (found[number].text, found[number].chrf) == (pair.source, 100)
-        assert found[number].raw.figures["repetition"] == 0
-        assert math.isnan(found[number].raw.figures["left_out"])
+        assert (found[number].translation, found[number].chrf) == (pair.source, 100)
+        assert math.isnan(found[number].least_attended)

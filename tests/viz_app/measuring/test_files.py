@@ -19,7 +19,6 @@ from headwise.viz_app.measuring.files import (
     write_measures,
 )
 from headwise.viz_app.records.measures import (
-    FAILURES,
     MEASURES,
     SCORE_MEASURES,
     Example,
@@ -27,7 +26,7 @@ from headwise.viz_app.records.measures import (
     Sentence,
     TranslatedSentence,
 )
-from tests.viz_app.measures import made_up_detection, made_up_measures
+from tests.viz_app.measures import made_up_measures
 
 NAN = float("nan")
 ROUNDED = {"atol": 0.5e-5, "rtol": np.finfo(np.float32).eps}
@@ -43,11 +42,11 @@ def odd(**changes: Any) -> Measures:
     examples[Head("cross", 1, 2)] = (Example(0, 0, 1, 1 / 3),)
     errors = {"entropy": values["entropy"]}
     even: dict[str, dict[Kind, float]] = {"begin": {"decoder_self": 0.25, "cross": NAN}}
-    figures = [(-2.125, 0.5, 1 / 3, 0.25), (-1.0, NAN, NAN, 0.0)]
-    figures = [(*of_sentence, *[0.125] * 5, NAN) for of_sentence in figures]
-    translated = tuple(
-        TranslatedSentence(text, dict(zip(FAILURES, numbers, strict=True)), chrf)
-        for text, numbers, chrf in zip(("¿Dónde?", ""), figures, (200 / 3, 0.0), strict=True)
+    translated = (
+        TranslatedSentence(
+            "¿Dónde?", {"log_probability": -2.125, "source_contribution": 1 / 3}, 200 / 3, 0.5
+        ),
+        TranslatedSentence("", {"log_probability": -1.0, "source_contribution": NAN}, 0.0, NAN),
     )
     sentences = (Sentence("Where?\u2028\n", "¿Dónde?"), Sentence("<b>", "**b**"))
     made = replace(made, errors=errors, even=even)
@@ -68,10 +67,10 @@ def test_measures_survive_writing_and_reading(tmp_path: Path) -> None:
         np.testing.assert_allclose(read.cost_errors[kind], written.cost_errors[kind], **ROUNDED)
     assert read.examples == {**written.examples, ("cross", 1, 2): (Example(0, 0, 1, 0.33333),)}
     assert [t.translation for t in read.translated] == ["¿Dónde?", ""]
-    *known, combined = read.translated[0].figures.values()
-    assert known == [-2.125, 0.5, 0.33333, 0.25, *[0.125] * 5]
-    assert np.isnan(combined)
-    assert np.isnan(read.translated[1].figures["left_out"])
+    figures = {"log_probability": -2.125, "source_contribution": 0.33333}
+    assert read.translated[0] == TranslatedSentence("¿Dónde?", figures, 66.66667, 0.5)
+    assert np.isnan(read.translated[1].figures["source_contribution"])
+    assert np.isnan(read.translated[1].least_attended)
     assert [t.chrf for t in read.translated] == [66.66667, 0.0]
     [(name, kinds)] = read.errors.items()
     assert name == "entropy"
@@ -96,30 +95,33 @@ def test_file_from_before_errors_were_kept_is_read(tmp_path: Path) -> None:
     assert (read.errors, read.even) == ({}, {})
 
 
-def test_what_finds_detached_targets_survives(tmp_path: Path) -> None:
-    aucs = made_up_detection().aucs | {"combined": (NAN, NAN, NAN)}
-    weights = {"log_probability": 1.25, "left_out": -0.5}
-    written = made_up_detection(aucs=aucs, weights=weights, beyond=(NAN, 0.25))
-    write_measures(tmp_path, made_up_measures(detection=written))
-    assert str(read_measures(tmp_path, 20).detection) == str(written)  # a NaN equals nothing
-
-
-def test_file_from_before_targets_were_forced_is_read(tmp_path: Path) -> None:
-    write_measures(tmp_path, made_up_measures())
+@pytest.mark.parametrize(
+    ("row", "source_contribution"),
+    [
+        (["a", 50.0, -0.25, 0.5, 1.5, 0.0], NAN),
+        (["a", 50.0, -0.25, 0.5, 1.5, 0.0, 0.75, 0.125, 0.375, 0.375, 0.0, None], 0.75),
+    ],
+    ids=["before the source's contribution", "with signs of detached targets"],
+)
+def test_older_files_with_other_figures_are_read(
+    tmp_path: Path, row: list[Any], source_contribution: float
+) -> None:
+    written = made_up_measures()
+    write_measures(tmp_path, written)
     path = measures_path(tmp_path, 20)
     file = orjson.loads(path.read_bytes())
-    for row in file["translated"]:
-        del row[6:]
-    del file["stages"]["detached"], file["stages"]["detached_reference"]
-    assert "detection" not in file
+    file["translated"] = [row] * len(written.sentences)
+    for stages in ("stages", "stage_errors"):
+        file[stages] = file.get(stages, {}) | {"detached": 0.25, "detached_reference": None}
+    file["detection"] = {"default": "left_out", "aucs": {"left_out": [0.75, None, None]}}
     path.write_bytes(orjson.dumps(file))
     read = read_measures(tmp_path, 20)
-    assert read.detection is None
-    assert np.isnan([read.stages["detached"], read.stages["detached_reference"]]).all()
-    figures, written = read.translated[0].figures, made_up_measures().translated[0].figures
-    assert {*figures} == {*FAILURES}
-    assert np.isnan([figures[name] for name in FAILURES[4:]]).all()
-    assert figures["repetition"] == round(written["repetition"], 5)
+    [first, _] = read.translated
+    assert (first.translation, first.chrf, first.least_attended) == ("a", 50, 0.5)
+    figures = {"log_probability": -0.25, "source_contribution": source_contribution}
+    np.testing.assert_equal(dict(first.figures), figures)
+    assert {*read.stages} == {*written.stages}
+    assert read.stage_errors == {}
 
 
 def test_file_from_before_scores_were_explained_is_read(tmp_path: Path) -> None:
@@ -164,7 +166,7 @@ def test_steps_are_listed_in_order_and_measures_replaced(tmp_path: Path) -> None
         ('["cross",1,2,', '["cross",1,3,', "expected examples of 18 heads, got 18"),
         ('["¿Dónde?",66.66667,', '["¿Dónde?",', "damaged"),
         (
-            ',["",0.0,-1.0,null,null,0.0,0.125,0.125,0.125,0.125,0.125,null]',
+            ',["",0.0,-1.0,null,null,null,null,null,null,null,null,null]',
             "",
             "expected 2 translations, got 1",
         ),

@@ -26,7 +26,7 @@ from headwise.model.checkpoint import (
 from headwise.model.interface import KINDS, Head, head_name
 from headwise.model.interventions import head_costs
 from headwise.model.training.data import Pair
-from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_detached
+from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
 from headwise.viz_app.analysis.head_descriptions import describe_head, in_a_line
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.analysis.paired import (
@@ -59,7 +59,6 @@ from tests.floats import near, rounding
 from tests.viz_app.measures import (
     SENTENCES,
     made_up_costs,
-    made_up_detection,
     made_up_measures,
     made_up_resamples,
 )
@@ -605,16 +604,13 @@ def test_what_is_most_striking_in_a_head_is_opened_over_training(start: Start) -
     assert app.view.measure == "same"  # and not the cost any more
 
 
-@pytest.mark.parametrize(
-    ("name", "sign"),
-    [("log_probability", 1), ("least_attended", 1), ("left_out", 1), ("repetition", -1)],
-)
+@pytest.mark.parametrize("name", FAILURES)
 def test_sentences_are_listed_the_worst_first(
-    start: Start, measured: Every, lists: Calls, name: str, sign: int
+    start: Start, measured: Every, lists: Calls, name: str
 ) -> None:
     app = start(failure=name)
     figures = [translated.figures[name] for translated in measured[60].translated]
-    order = sorted(range(2), key=lambda place: sign * figures[place])  # two are alike in length
+    order = sorted(range(2), key=lambda place: figures[place])  # two are alike in length
     assert row_names(lists, "failure_table") == [str(place) for place in order]
     worst, sentence = order[0], SENTENCES[order[0]]
     shown = [f"{figures[worst]:.2f}", sentence.source, f"_{worst}_", sentence.reference]
@@ -624,68 +620,39 @@ def test_sentences_are_listed_the_worst_first(
 
 
 @pytest.mark.parametrize(
-    ("name", "figures", "chrf", "listed", "told"),
+    ("figures", "listed", "told"),
     [
-        (
-            "least_attended",
-            [0.1, np.nan, 0.3, 0.2],
-            [10.0, 90.0, 20.0, 30.0],
-            ["0", "3", "2"],
-            "is +0.50, 95% interval ",
-        ),
-        ("repetition", [0.0, 0.25, 0.0, 0.5], [90.0, 20.0, 80.0, 10.0], ["3", "1"], "in 2 of 4 "),
-        ("repetition", [0.0] * 4, [90.0, 20.0, 80.0, 10.0], [], "above 0 in 0 of 4 example"),
+        ([0.1, np.nan, 0.3, 0.2], ["0", "3", "2"], "is +0.50, 95% interval "),
+        ([np.nan] * 4, [], "These measures have no share of the source; measure again."),
     ],
 )
-def test_a_failure_is_compared_with_chrf(
+def test_an_order_of_failures_is_compared_with_chrf(
     start: Start,
     own_root: Path,
     measured: Every,
     lists: Calls,
-    name: str,
     figures: list[float],
-    chrf: list[float],
     listed: list[str],
     told: str,
 ) -> None:
     translated = tuple(
-        TranslatedSentence("", dict.fromkeys(FAILURES, 0.5) | {name: figure}, score)
-        for figure, score in zip(figures, chrf, strict=True)
+        TranslatedSentence("", {"log_probability": 0.5, "source_contribution": figure}, score, 0.5)
+        for figure, score in zip(figures, [10.0, 90.0, 20.0, 30.0], strict=True)
     )
     changed = replace(measured[60], sentences=SENTENCES * 2, translated=translated)
     write_measures(own_root / "tiny", changed)
-    app = start(failure=name)
+    app = start(failure="source_contribution")
     assert (row_names(lists, "failure_table") if "failure_table" in lists else []) == listed
     assert told in said(app)
-    none = "No translation repeats more of its pairs of words than its source does."
-    assert (none in said(app)) is not listed
 
 
-def test_best_order_of_failures_comes_first(
-    start: Start, own_root: Path, measured: Every, lists: Calls
+@pytest.mark.parametrize("name", ["coverage", "combined", "left_out"])
+def test_a_link_with_a_failure_of_old_shows_the_first(
+    start: Start, lists: Calls, name: str
 ) -> None:
-    found = made_up_detection()
-    write_measures(own_root / "tiny", replace(measured[60], detection=found))
-    app = start()
-    figures = [translated.figures["wass_to_unif"] for translated in measured[60].translated]
-    assert row_names(lists, "failure_table")[0] == str(int(np.argmax(figures)))
-    assert "Higher than in most sentences that are about as long first" in said(app)
-    assert "It cannot see a wrong word that was well attended." in said(app)
-    assert compare_with_detached("wass_to_unif", found) in said(app)
-    written = "failure=combined, which cannot be used here"
-    assert written in said(start(failure="combined"))
-    both = replace(found, weights={"left_out": 1.0, "repetition": 0.5})
-    write_measures(own_root / "tiny", replace(measured[60], detection=both))
-    assert written not in said(start(failure="combined"))
-    # Files from before have four figures, log-probability first.
-    write_measures(own_root / "tiny", measured[60])
-    assert "failure=unaligned, which cannot be used here" in said(start(failure="unaligned"))
-
-
-def test_a_link_with_a_failure_of_old_shows_the_first(start: Start, lists: Calls) -> None:
-    app = start(failure="coverage")
+    app = start(failure=name)
     assert lists["failure_table"]["given"][0][0] == "log-probability"
-    assert "failure=coverage, which cannot be used here. By: log-probability." in said(app)
+    assert f"failure={name}, which cannot be used here. By: log-probability." in said(app)
 
 
 def test_alignment_errors_name_whose_links_they_are_against(
@@ -711,7 +678,7 @@ def test_the_word_looked_at_least_stands_beside_sentences_as_long(
     trace = traced(run, "She gave him that black book there.")
     cross = trace.attention["cross"]
     weight = float(cross[..., rows["source_tokens"]["marked"]].sum(-1).max())
-    others = [each.figures["least_attended"] for each in measured[60].translated]
+    others = [each.least_attended for each in measured[60].translated]
     below = sum(other < weight for other in others) / len(others)
     assert f"no row of any has more than {weight:.2f} on it" in app.captions
     assert f"about as long {below:.0%} have a word that is looked at still less" in app.captions

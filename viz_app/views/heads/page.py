@@ -16,7 +16,6 @@ from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.failures import (
     FAILURE_DESCRIPTIONS,
     compare_with_chrf,
-    compare_with_detached,
     worst_first,
 )
 from headwise.viz_app.analysis.head_descriptions import WORDS_NOTE
@@ -30,7 +29,7 @@ from headwise.viz_app.analysis.head_ranking import (
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
 from headwise.viz_app.heads.composition.section import show_composition
-from headwise.viz_app.records.measures import FAILURES, LARGEST_IS_WORST, Measures
+from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.heads.alike import show_alike
 from headwise.viz_app.views.heads.compared import (
@@ -238,16 +237,12 @@ def _choose(name: str) -> None:
 @panel("failures")
 def show_failures(selection: Selection, measures: Measures) -> None:
     """Ask for a kind of failure, and list its worst sentences."""
-    heading, detection = st.empty(), measures.detection
-    if detection is None:
-        there: Sequence[str] = FAILURES[:4]
-    else:
-        there = [name for name in FAILURES if name != "combined" or detection.weights]
+    heading = st.empty()
     name = choose_one(
         "By",
-        there,
+        FAILURES,
         key="failure",
-        default=FAILURES[0] if detection is None else detection.default,
+        default=FAILURES[0],
         format_func=lambda name: FAILURE_DESCRIPTIONS[name].name,
     )
     about = FAILURE_DESCRIPTIONS[name]
@@ -255,7 +250,7 @@ def show_failures(selection: Selection, measures: Measures) -> None:
         show_heading(f"Sentences that may be translated badly, by {about.name}")
     figures = [translated.figures[name] for translated in measures.translated]
     sources = [sentence.source for sentence in measures.sentences]
-    found = worst_first(name, figures, sources)
+    found = worst_first(figures, sources)
     if found:
         _show_table(selection, measures, name, found[:_MOST])
     else:
@@ -263,17 +258,11 @@ def show_failures(selection: Selection, measures: Measures) -> None:
     note = special_tokens_of(selection.run).name_in(about.note)
     scores = [translated.chrf for translated in measures.translated]
     more = f", {_MOST} of {len(found)}" if len(found) > _MOST else ""
-    by = "Largest first"
-    if not about.zero_is_fine:
-        worse = "Higher" if name in LARGEST_IS_WORST else "Lower"
-        by = f"{worse} than in most sentences that are about as long first"
+    by = "Lower than in most sentences that are about as long first"
     listed = f" {by}{more}. Click one to open it on Translate." if found else ""
     st.caption(escape_markdown(f"{note}{listed} {about.blind}"))
     with st.expander("How well this order finds them", key="how-well", type="compact"):
-        compared = [compare_with_chrf(name, figures, scores, sources)]
-        if detection is not None:
-            compared.append(compare_with_detached(name, detection))
-        st.caption(escape_markdown(" ".join(compared)))
+        st.caption(compare_with_chrf(figures, scores, sources))
 
 
 def _show_table(selection: Selection, measures: Measures, name: str, order: list[int]) -> None:

@@ -40,7 +40,7 @@ def overlooked_word(run: Run, trace: Trace) -> OverlookedWord | None:
     def compute() -> OverlookedWord | None:
         found = least_attended_word(trace, run.tokenizers)
         others = [
-            (each.source, translated.figures["least_attended"])
+            (each.source, translated.least_attended)
             for each, translated in zip(measures.sentences, measures.translated, strict=True)
             if each.source != trace.source_text
         ]
