@@ -162,7 +162,7 @@ def test_long_traces_are_cached_while_they_fit_together(
 def test_what_was_used_least_recently_goes_first_if_it_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cache, "MOST_BYTES", 4 * LARGE)  # three of these, with their keys
+    monkeypatch.setattr(cache, "MOST_BYTES", 3 * 2**20)  # three, of which each counts a MiB
     computed: list[str] = []
 
     def ask(key: str, bytes_of: int = LARGE) -> object:
@@ -179,7 +179,7 @@ def test_what_was_used_least_recently_goes_first_if_it_makes_room(
     assert ask("a") is first
     ask("b")
     assert "".join(computed) == "abcdb"
-    alone = partial(ask, "large", 5 * LARGE)  # does not fit alone, and drops nothing
+    alone = partial(ask, "large", 4 * 2**20)  # does not fit alone, and drops nothing
     assert alone() is not alone()
     assert ask("a") is first
 
@@ -241,13 +241,13 @@ def test_no_kind_or_number_of_results_takes_more_than_the_bound(
 
 def test_what_is_filled_later_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a search has found so far is a dict, empty at first."""
-    monkeypatch.setattr(cache, "MOST_BYTES", 8 * LARGE)
+    monkeypatch.setattr(cache, "MOST_BYTES", 8 * 2**20)
     for number in range(8):
         found: dict[int, Any] = cached("so far", number, dict)
         for batch in range(4):
             found = cached("so far", number, dict)
             assert len(found) == batch
-            found[batch] = np.zeros(LARGE // 2, np.uint8)
+            found[batch] = np.zeros(2**19, np.uint8)
         assert cached("so far", number, dict) is found
     assert [cache.is_cached("so far", number) for number in range(8)] == [False] * 5 + [True] * 3
 
