@@ -69,7 +69,7 @@ class MemoryRun:
 
     @property
     def tokenizers_sha256(self) -> str:
-        """Return nothing that any tokenizers have: those in memory are only these."""
+        """Return a text that no tokenizers on disk have as their hash, since these have no file."""
         return f"in memory {id(self.tokenizers)}"
 
     @property

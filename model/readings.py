@@ -157,7 +157,7 @@ class Readings:
 
 
 @dataclass(frozen=True)
-class Followed:
+class PartReadings:
     """Readings of a stream, followed back: what each part of the stream is multiplied with."""
 
     at: tuple[tuple[Sublayer, Readings], ...]
@@ -211,7 +211,7 @@ class ForcedPass:
 
     def follow(
         self, stack: Stack, readings: Readings, positions: Tensor, *, into: Sublayer | None = None
-    ) -> Followed:
+    ) -> PartReadings:
         """Follow readings at some positions (n,) back through a stack.
 
         They read the output of the stack, or, with ``into``, what that sublayer is given.
@@ -244,7 +244,7 @@ class ForcedPass:
                 back(f"{sublayer.path}_residual.norm", self.model.norm(sublayer.path))
             found.append((sublayer, self._of_output(sublayer, readings, positions)))
         back(f"{stack}.embedding.norm", self.model.embedding_norm(_SIDES[stack]))
-        return Followed(tuple(reversed(found)), readings, of_norms)
+        return PartReadings(tuple(reversed(found)), readings, of_norms)
 
     def carry(self, sublayer: Sublayer, written: Tensor, position: int) -> Tensor:
         """Return what a vector (D,) that a sublayer writes at a position is at the stack's end."""

@@ -78,7 +78,7 @@ WORDS_NOTE = (
 
 
 @dataclass(frozen=True)
-class Beside:
+class Baselines:
     """What stands beside a measured value of a head, to judge it by; NaN where it is unknown."""
 
     error: float = math.nan
@@ -120,7 +120,7 @@ def _known(error: float) -> float:
     return 0.0 if math.isnan(error) else error
 
 
-NOTHING_BESIDE = Beside()
+NO_BASELINES = Baselines()
 
 
 def describe_value(
@@ -128,7 +128,7 @@ def describe_value(
     kind: Kind,
     value: float,
     *,
-    beside: Beside = NOTHING_BESIDE,
+    beside: Baselines = NO_BASELINES,
     baselines: AlignmentBaselines | None = None,
 ) -> str:
     """Say in words what a value of a measure means for a head; NaN gives “no value”.
@@ -169,11 +169,11 @@ def describe_value(
     return f"{about.name}: {value:{about.form}}"
 
 
-def _is_sharp(entropy: float, beside: Beside) -> bool:
+def _is_sharp(entropy: float, beside: Baselines) -> bool:
     return beside.is_below(entropy, SHARP) and beside.is_new(entropy, below=True)
 
 
-def _describe_cost(value: float, beside: Beside) -> str:
+def _describe_cost(value: float, beside: Baselines) -> str:
     if beside.is_below(abs(value), LITTLE):
         how = "hardly matters: "
     elif beside.is_below(value, -LITTLE) and beside.is_new(value, below=True):
@@ -189,7 +189,7 @@ def _describe_cost(value: float, beside: Beside) -> str:
 
 
 def _describe_alignment(
-    name: str, value: float, beside: Beside, baselines: AlignmentBaselines | None
+    name: str, value: float, beside: Baselines, baselines: AlignmentBaselines | None
 ) -> str:
     by = name.removeprefix("aer_")
     plus_minus = "" if math.isnan(beside.error) else f" ± {beside.error:.2f}"
@@ -221,7 +221,7 @@ def describe_head(
     values: Mapping[str, float],
     kind: Kind,
     *,
-    beside: Mapping[str, Beside] = MappingProxyType({}),
+    beside: Mapping[str, Baselines] = MappingProxyType({}),
     baselines: AlignmentBaselines | None = None,
 ) -> dict[str, str]:
     """Describe a head by its most characteristic measures: where it looks, what it contributes.
@@ -237,7 +237,7 @@ def describe_head(
     and the rest is as for ``describe_value``.
     """
     known = {name: value for name, value in values.items() if not math.isnan(value)}
-    by = {name: beside.get(name, NOTHING_BESIDE) for name in known}
+    by = {name: beside.get(name, NO_BASELINES) for name in known}
     measured = [name for name in (*BY_PLACE, *BY_TOKEN) if name in known]
     shares = [measured[i] for i in descending([known[name] for name in measured])]
     beyond = [

@@ -38,10 +38,10 @@ def component(name: str) -> Callable[..., object]:
     return mount
 
 
-def told(key: str, what: str) -> Any:
-    """Return what the browser told of a component in this run: one of its triggers, or None.
+def sent_value(key: str, what: str) -> Any:
+    """Return what the browser sent for a trigger of a component in this run, or None.
 
-    A browser that was told late of another page may tell something of one that is gone.
+    The component may be gone: a browser can send a click before it draws the page that came next.
     """
     return getattr(st.session_state.get(key), what, None)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headwise.model.interface import Head, Kind
-from headwise.viz_app.components.assets import component, told
+from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
 
 Edge = tuple[Head, Head, str, float, float, float]
@@ -59,11 +59,11 @@ def head_graph(
     heads = [*labels]
 
     def opened() -> None:
-        if (step := told(key, "step")) is not None:
+        if (step := sent_value(key, "step")) is not None:
             on_open(int(step))
 
     def clicked() -> None:
-        if (edge := told(key, "edge")) is not None:
+        if (edge := sent_value(key, "edge")) is not None:
             earlier, later, role = map(int, edge)
             on_edge(heads[earlier], heads[later], roles[role])
 

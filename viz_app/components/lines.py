@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwise.viz_app.components.assets import component, told
+from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.trace import Floats
 
@@ -62,7 +62,7 @@ def lines(
     """
 
     def set_smallest() -> None:
-        value = told(key, "smallest")
+        value = sent_value(key, "smallest")
         if isinstance(value, int | float) and LEAST_WEIGHT <= value <= 1:
             on_smallest(float(value))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.viz_app.components.assets import component, told
+from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.trace import Floats
 
@@ -49,12 +49,12 @@ def map_cells(
     """
 
     def handle_cell() -> None:
-        match told(key, "cell"):
+        match sent_value(key, "cell"):
             case [int(row), int(column)] if 0 <= row < len(rows) and 0 <= column < len(columns):
                 on_cell(row, column)
 
     def handle_row() -> None:
-        row = told(key, "row")
+        row = sent_value(key, "row")
         if on_row is not None and isinstance(row, int) and 0 <= row < len(rows):
             on_row(row)
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.viz_app.analysis.attention import block_labels, max_of_blocks
-from headwise.viz_app.components.assets import component, told
+from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import (
     Theme,
     other_theme,
@@ -90,12 +90,12 @@ def player(
     """
 
     def opened() -> None:
-        step = told(key, "step")
+        step = sent_value(key, "step")
         if step is not None:
             on_open(int(step))
 
     def clicked() -> None:
-        head = told(key, "head")
+        head = sent_value(key, "head")
         if head is not None:
             on_head(*map(int, head))
 

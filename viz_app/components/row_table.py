@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwise.viz_app.components.assets import component, told
+from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
 
 
@@ -83,7 +83,7 @@ def row_table(
             raise ValueError(f"{row.name}: expected {len(titles)} cells, got {len(row.cells)}")
 
     def handle_click() -> None:
-        clicked = told(key, "clicked")
+        clicked = sent_value(key, "clicked")
         if isinstance(clicked, str) and any(row.name == clicked for row in rows):
             on_click(clicked)
 

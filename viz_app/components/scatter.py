@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.viz_app.components.assets import component, told
+from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, other_theme, page_colours, weight_colour
 from headwise.viz_app.records.trace import Floats
 
@@ -85,7 +85,7 @@ def scatter(
         return
 
     def handle_click() -> None:
-        clicked = told(key, "clicked")
+        clicked = sent_value(key, "clicked")
         if isinstance(clicked, int) and 0 <= clicked < len(cloud.labels):
             on_click(clicked)
 

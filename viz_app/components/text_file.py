@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwise.viz_app.components.assets import component, told
+from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
 
 _mount = component("text_file")
@@ -20,7 +20,7 @@ def text_file(
     """
 
     def handle_text() -> None:
-        text = told(key, "text")
+        text = sent_value(key, "text")
         if isinstance(text, str):
             on_text(text)
 

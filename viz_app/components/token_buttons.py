@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headwise.viz_app.components.assets import component, told
+from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.figures.tokens import short_probability, token_colours
 
@@ -39,7 +39,7 @@ def token_buttons(
     """
 
     def handle_click() -> None:
-        place = told(key, "clicked")
+        place = sent_value(key, "clicked")
         if isinstance(place, int) and 0 <= place < len(labels):
             on_click(place)
 

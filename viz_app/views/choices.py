@@ -22,7 +22,7 @@ from headwise.model.turned import (
     parse_turned,
 )
 
-INSIDE = {"run": "sentence", "sentence": "source", "source": "target", "target": "at"}
+INNER_SCOPE = {"run": "sentence", "sentence": "source", "source": "target", "target": "at"}
 """What a person looks at, from the outside in: when one changes, all inside of it do. ``at`` is the
 token that is being written."""
 
@@ -81,9 +81,9 @@ def choice(
 
     Args:
         default: its value until a person chooses.
-        of: of what it is a choice, separated by spaces: words of ``INSIDE``, ``head``, or fields.
+        of: of what it is a choice, separated by spaces: words of ``INNER_SCOPE``, ``head``, fields.
             When one of them changes, this goes back to its default.
-        sets: which word of ``INSIDE``, or ``head``, changes with it.
+        sets: which word of ``INNER_SCOPE``, or ``head``, changes with it.
         on: of a choice that several pages show, but not all: these pages, separated by spaces.
         where: the address at which its widget is found, where the page does not show it at first.
     """
@@ -144,5 +144,5 @@ def dropped_by(name: str, choices: Mapping[str, Declared]) -> set[str]:
     inner = choices[name].sets
     while inner:
         changing.add(inner)
-        inner = INSIDE.get(inner, "")
+        inner = INNER_SCOPE.get(inner, "")
     return {each.name for each in choices.values() if not changing.isdisjoint(each.of)} - {name}

@@ -20,7 +20,7 @@ from headwise.model.validation import LONGEST_TEXT, is_too_long
 from headwise.viz_app.analysis.grid import Units
 from headwise.viz_app.views.architecture import ArchitectureChoices
 from headwise.viz_app.views.choices import (
-    INSIDE,
+    INNER_SCOPE,
     Declared,
     NamedStrengths,
     Text,
@@ -156,9 +156,13 @@ def change(view: View, **changes: Any) -> View:
     return with_choices(view, **({name: CHOICES[name].default for name in dropped} | changes))
 
 
-def outwards(name: str) -> int:
+def scope_rank(name: str) -> int:
     """Return how far out a choice is among what a person looks at: from 0, which drops least."""
-    return [*INSIDE][::-1].index(CHOICES[name].sets) + 1 if CHOICES[name].sets in INSIDE else 0
+    return (
+        [*INNER_SCOPE][::-1].index(CHOICES[name].sets) + 1
+        if CHOICES[name].sets in INNER_SCOPE
+        else 0
+    )
 
 
 def encode(view: View, page: str = "") -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from headwise.viz_app.analysis.failures import (
     shares_below,
     worst_first,
 )
-from headwise.viz_app.analysis.head_descriptions import Beside, describe_head, describe_value
+from headwise.viz_app.analysis.head_descriptions import Baselines, describe_head, describe_value
 from headwise.viz_app.analysis.measure_descriptions import (
     MEASURE_DESCRIPTIONS,
     STAGE_DESCRIPTIONS,
@@ -102,35 +102,55 @@ def test_values_of_a_head(name: str, kind: Kind, value: float, expected: str) ->
     ("name", "value", "beside", "how"),
     [
         # Two errors beyond the bound, or no word.
-        ("entropy", 0.39, Beside(0.004), "sharp: 0.39 of the largest possible entropy"),
-        ("entropy", 0.39, Beside(0.006), "entropy: 0.39 of the largest possible entropy"),
-        ("entropy", 0.81, Beside(0.006), "entropy: 0.81 of the largest possible entropy"),
-        ("cost", 0.06, Beside(0.006), "switching it off costs 0.060 ± 0.006 nats per token"),
+        ("entropy", 0.39, Baselines(0.004), "sharp: 0.39 of the largest possible entropy"),
+        ("entropy", 0.39, Baselines(0.006), "entropy: 0.39 of the largest possible entropy"),
+        ("entropy", 0.81, Baselines(0.006), "entropy: 0.81 of the largest possible entropy"),
+        ("cost", 0.06, Baselines(0.006), "switching it off costs 0.060 ± 0.006 nats per token"),
         (
             "cost",
             0.06,
-            Beside(0.004),
+            Baselines(0.004),
             "matters: switching it off costs 0.060 ± 0.004 nats per token",
         ),
-        ("cost", -0.01, Beside(0.003), "switching it off gains 0.010 ± 0.003 nats per token"),
-        ("cost", 0.001, Beside(0.003), "switching it off costs 0.001 ± 0.003 nats per token"),
-        ("distance", 0.31, Beside(0.01), "at some distance from what it is at the last checkpoint"),
+        ("cost", -0.01, Baselines(0.003), "switching it off gains 0.010 ± 0.003 nats per token"),
+        ("cost", 0.001, Baselines(0.003), "switching it off costs 0.001 ± 0.003 nats per token"),
+        (
+            "distance",
+            0.31,
+            Baselines(0.01),
+            "at some distance from what it is at the last checkpoint",
+        ),
         # Beyond an even head and step 0, or no word.
         (
             "begin",
             0.43,
-            Beside(0.01, even=0.21, first=0.43, first_error=0.01),
+            Baselines(0.01, even=0.21, first=0.43, first_error=0.01),
             "0.43 of its weight on <s> (an even head 0.21, checkpoint 0 had 0.43)",
         ),
-        ("begin", 0.5, Beside(0.01, even=0.49), "0.50 of its weight on <s> (an even head 0.49)"),
-        ("begin", 0.5, Beside(0.01, even=0.4), "rests on <s>: 0.50 of its weight (an even head 0"),
-        ("begin", 0.5, Beside(0.01, first=0.48, first_error=0.01), "0.50 of its weight on <s> (ch"),
-        ("entropy", 0.2, Beside(first=0.1), "entropy: 0.20 of the largest possible entropy (ch"),
-        ("cost", 0.07, Beside(first=0.08), "switching it off costs 0.070 nats per token (checkp"),
+        ("begin", 0.5, Baselines(0.01, even=0.49), "0.50 of its weight on <s> (an even head 0.49)"),
+        (
+            "begin",
+            0.5,
+            Baselines(0.01, even=0.4),
+            "rests on <s>: 0.50 of its weight (an even head 0",
+        ),
+        (
+            "begin",
+            0.5,
+            Baselines(0.01, first=0.48, first_error=0.01),
+            "0.50 of its weight on <s> (ch",
+        ),
+        ("entropy", 0.2, Baselines(first=0.1), "entropy: 0.20 of the largest possible entropy (ch"),
+        (
+            "cost",
+            0.07,
+            Baselines(first=0.08),
+            "switching it off costs 0.070 nats per token (checkp",
+        ),
     ],
 )
 def test_word_is_said_only_beyond_errors_an_even_head_and_step_0(
-    name: str, value: float, beside: Beside, how: str
+    name: str, value: float, beside: Baselines, how: str
 ) -> None:
     assert describe_value(name, "decoder_self", value, beside=beside).startswith(how)
 
@@ -195,12 +215,12 @@ ALIGNED = {"aer_predicted": 0.45, "aer_consumed": 0.3, "entropy": 0.5, "cost": 0
     ],
 )
 def test_a_head_is_described_by_what_stands_out(values: dict[str, float], said: list[str]) -> None:
-    found = describe_head(values, "cross", beside={"cost": Beside(0.002)}, baselines=BASELINES)
+    found = describe_head(values, "cross", beside={"cost": Baselines(0.002)}, baselines=BASELINES)
     assert [text.partition(":")[0] for text in found.values()] == said
 
 
 def test_whole_descriptions_of_a_head() -> None:
-    beside = {"cost": Beside(0.002)}
+    beside = {"cost": Baselines(0.002)}
     assert describe_head(ALIGNED, "cross", beside=beside, baselines=BASELINES) == {
         "aer_consumed": "follows the word alignment of consumed tokens: error rate 0.30, of the "
         "diagonal 0.61, at best 0.06",
@@ -216,9 +236,9 @@ def test_whole_descriptions_of_a_head() -> None:
 def test_what_explains_the_scores_of_a_head_is_said_beyond_half_and_step_0() -> None:
     values = {"previous": 0.7, "by_position": 0.93, "by_token": 0.52, "by_both": 0.6}
     beside = {
-        "by_position": Beside(0.01, first=0.31, first_error=0.01),
-        "by_token": Beside(0.02),  # not two errors beyond half
-        "by_both": Beside(0.01, first=0.6),  # it did not learn this
+        "by_position": Baselines(0.01, first=0.31, first_error=0.01),
+        "by_token": Baselines(0.02),  # not two errors beyond half
+        "by_both": Baselines(0.01, first=0.6),  # it did not learn this
     }
     said = describe_head(values, "decoder_self", beside=beside)
     assert [*said] == ["previous", "by_position"]

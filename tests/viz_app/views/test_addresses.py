@@ -20,7 +20,7 @@ from headwise.model.checkpoint import TrainedRun
 from headwise.model.interface import KINDS, Head
 from headwise.model.turned import PinnedRow, TurnedHead
 from headwise.viz_app.served import MODELS
-from headwise.viz_app.views.choices import INSIDE
+from headwise.viz_app.views.choices import INNER_SCOPE
 from headwise.viz_app.views.shared.download import bibtex, citation
 from headwise.viz_app.views.state import CHOICES, View, change, chosen, decode, encode, with_choices
 from tests.viz_app.views.driver import CATS, DOG, Start, traced, unescaped
@@ -58,7 +58,7 @@ def test_a_choice_is_declared_by_one_record_and_of_what_there_is() -> None:
     records = [each for each in vars(View()).values() if dataclasses.is_dataclass(each)]
     own = [field.name for record in records for field in dataclasses.fields(record)]
     assert len(CHOICES) == len(own) + len(dataclasses.fields(View)) - len(records)
-    things = {*CHOICES, *INSIDE, *INSIDE.values()}
+    things = {*CHOICES, *INNER_SCOPE, *INNER_SCOPE.values()}
     for name, each in CHOICES.items():
         assert {*each.of, each.sets or name} <= things, name
         assert each.where.keys() <= CHOICES.keys(), name

@@ -12,7 +12,7 @@ import pytest
 import streamlit as st
 
 from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.marks import CACHE, DiedOfError, marked
+from headwise.viz_app.views.shared.marks import CACHE, CrashedBeforeError, marked
 from headwise.viz_app.views.shared.turns import SMALL
 from tests.imports import ROOT
 
@@ -50,9 +50,9 @@ def test_what_a_process_died_of_is_not_taken_by_the_next(
     def ask(key: str) -> str:
         return cached("trace", key, lambda: "computed", needs=SMALL + 1)
 
-    with pytest.raises(DiedOfError, match=r"ended while it computed this.*for 10 minutes"):
+    with pytest.raises(CrashedBeforeError, match=r"ended while it computed this.*for 10 minutes"):
         ask("long")
-    with pytest.raises(DiedOfError):  # nor by the one after that
+    with pytest.raises(CrashedBeforeError):  # nor by the one after that
         ask("long")
     assert ask("another") == "computed"
     [mark] = (tmp_path / "computing").iterdir()  # that of the other is gone, and all locks

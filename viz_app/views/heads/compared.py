@@ -49,7 +49,7 @@ class _OfMeasures(Protocol):
     def corpus(self) -> CorpusSummary: ...
 
 
-Beside = TypeVar("Beside", bound=_OfMeasures)
+Read = TypeVar("Read", bound=_OfMeasures)
 
 
 def sentence_costs_of(run: Run, measures: Measures) -> SentenceCosts | None:
@@ -85,8 +85,8 @@ def _read(
     measures: Measures,
     what: str,
     path_of: Callable[[Path, int], Path],
-    read: Callable[[Path, int], Beside | None],
-) -> Beside | None:
+    read: Callable[[Path, int], Read | None],
+) -> Read | None:
     """Read a file beside the measures; None if it is of other weights or another corpus."""
     path = path_of(run.folder, measures.step)
     found = cached(

@@ -66,7 +66,7 @@ def cached(
 
     Raises:
         OutOfMemoryError: if ``needs`` is more than there is.
-        DiedOfError: if it is large, and a process has ended while it computed the same.
+        CrashedBeforeError: if it is large, and a process has ended while it computed the same.
     """
 
     def compute_and_log() -> Result:

@@ -108,7 +108,7 @@ def _come_back() -> None:
 
     A browser whose server was gone connects again by itself, perhaps to another server, which knows
     nothing of the page. But it asks for the page only if a part of it is due again or was being
-    drawn. Else no click would be answered: the server has no such panel.
+    drawn. Without this part, the new server would know no panel of the page and answer no click.
     """
 
 

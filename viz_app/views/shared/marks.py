@@ -1,4 +1,4 @@
-"""Marks what a process computes, so that no other takes what one died of.
+"""Marks what a process computes, so that no other process repeats what has just ended one.
 
 A browser whose app has ended sends its page again, to the next process. What takes much memory is
 marked by a small file while it is computed: whoever finds the mark of a process that has ended does
@@ -35,7 +35,7 @@ def _remove_own() -> None:
             mark.unlink(missing_ok=True)
 
 
-class DiedOfError(ValueError):
+class CrashedBeforeError(ValueError):
     """A process has ended while it computed the same."""
 
 
@@ -50,7 +50,7 @@ def marked(key: object) -> Iterator[None]:
     Where no file can be written, or another process computes the same now, there is no mark.
 
     Raises:
-        DiedOfError: if a process has ended in this block a short time ago.
+        CrashedBeforeError: if a process has ended in this block a short time ago.
     """
     mark = _folder() / sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
     lock = FileLock(f"{mark}.lock", blocking=False)  # ends with the process
@@ -68,7 +68,7 @@ def marked(key: object) -> Iterator[None]:
         return
     try:
         if died:
-            raise DiedOfError(
+            raise CrashedBeforeError(
                 "the app ended while it computed this, so it does not take it again for "
                 f"{REMEMBERED / 60:.0f} minutes; give a shorter sentence"
             )

@@ -9,8 +9,8 @@ from typing import Any
 from headwise.model.interface import Head, Kind
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.head_descriptions import (
-    NOTHING_BESIDE,
-    Beside,
+    NO_BASELINES,
+    Baselines,
     describe_head,
     describe_value,
     in_a_line,
@@ -59,16 +59,16 @@ def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: f
         return f"emerged {after}by checkpoint {value:,.0f}"
     if name not in MEASURE_DESCRIPTIONS:  # somebody added it
         return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
-    beside = _beside(run, measures, head).get(name, NOTHING_BESIDE)
+    beside = _beside(run, measures, head).get(name, NO_BASELINES)
     text = describe_value(name, head.kind, value, beside=beside, baselines=measures.alignment)
     return special_tokens_of(run).name_in(text)
 
 
-def _beside(run: Run, measures: Measures, head: Head) -> dict[str, Beside]:
+def _beside(run: Run, measures: Measures, head: Head) -> dict[str, Baselines]:
     """Find what values are judged by: their errors, an even head's values, and those at step 0."""
     first, even = _at_step_0(run), even_values(run, measures)
     return {
-        name: Beside(
+        name: Baselines(
             error_of(measures, name, head),
             even.get(name, {}).get(head.kind, math.nan),
             *(
@@ -128,7 +128,7 @@ def even_values(run: Run, measures: Measures) -> Mapping[str, Mapping[Kind, floa
 
 
 def errors_note(measures: Measures) -> str:
-    """Say over what errors and the values of an even head are, with a space before."""
+    """Say on which data errors and the even head were computed, with a space before."""
     over = " An even head looks with the same weight at every key that it may look at"
     if measures.even:
         over += ", over the same rows."

@@ -30,7 +30,7 @@ from headwise.viz_app.views.shared.view import (
     apply_changes,
     change_view,
     drawing,
-    note_unprompted,
+    note_timer_rerun,
     redraw_all,
     write_address,
 )
@@ -165,7 +165,7 @@ def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     if not drawing and (apply_changes() or _theme_changed() or files_state(run, paths) != seen):
         write_address(drawn=False)  # the browser may have asked with the one before
         st.rerun()
-    draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_unprompted, key="at_rest")
+    draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_timer_rerun, key="at_rest")
     for name, folder in served_models().items():
         if has_writer(folder):
             _show_progress(name, name == run)

@@ -15,7 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from headwise.viz_app.components.unseen import draw_again
-from headwise.viz_app.views.shared.view import note_unprompted, view
+from headwise.viz_app.views.shared.view import note_timer_rerun, view
 
 Result = TypeVar("Result")
 NoteDone = Callable[[int, int], None]
@@ -78,7 +78,7 @@ def in_slices(
     try:
         result = compute(note_done)
     except _PutAsideError:
-        draw_again(seconds=_BETWEEN, on_due=note_unprompted, key=f"goes_on-{key}")
+        draw_again(seconds=_BETWEEN, on_due=note_timer_rerun, key=f"goes_on-{key}")
         return None
     place.empty()
     return result

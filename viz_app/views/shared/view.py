@@ -28,8 +28,8 @@ from headwise.viz_app.views.state import (
     chosen,
     decode,
     encode,
-    outwards,
     parameter_of,
+    scope_rank,
     texts,
     with_choices,
 )
@@ -106,7 +106,7 @@ class Session:
     """The choices whose widget was set in a run that has not come to its end."""
     whole: bool = False
     """Whether the whole page is being drawn, and not a part of it."""
-    unprompted: bool = False
+    by_timer: bool = False
     """Whether a component had the page drawn without a person's doing."""
     redraw: bool = False
     """Whether the whole page must be drawn."""
@@ -178,7 +178,7 @@ def apply_changes() -> bool:
     """
     here, before = session(), view()
     # Where several parts of a page ask at the same moment, Streamlit draws only that of the first.
-    several = len(here.used) + here.changed + here.unprompted > 1
+    several = len(here.used) + here.changed + here.by_timer > 1
     _change_by_widgets()
     in_lesson = view().lesson is not None and view() != before
     redraw, here.redraw = here.redraw, False
@@ -291,7 +291,7 @@ def note_unread() -> None:
     for name in [name for name, unreadable in here.asked.items() if unreadable]:
         here.notes.append(_note(name, here.asked.pop(name)))
     here.whole = False
-    _let_go(panel="")
+    _mark_undrawn_gone(panel="")
 
 
 @contextmanager
@@ -304,10 +304,10 @@ def drawing(panel: str) -> Iterator[None]:
         yield
     finally:
         here.panel = outer
-    _let_go(panel)
+    _mark_undrawn_gone(panel)
 
 
-def _let_go(panel: str) -> None:
+def _mark_undrawn_gone(panel: str) -> None:
     """Note that a panel, or the whole page, was drawn: what was not drawn with it is gone."""
     here = session()
     for name, each in here.widgets.items():
@@ -384,9 +384,9 @@ def refuse_long_texts(entered: Iterable[str]) -> bool:
     return bool(too_long)
 
 
-def note_unprompted() -> None:
+def note_timer_rerun() -> None:
     """Note, in a component's callback, that it has its panel drawn without a person's doing."""
-    session().unprompted = True
+    session().by_timer = True
 
 
 def _change_by_widgets() -> None:
@@ -396,8 +396,8 @@ def _change_by_widgets() -> None:
     sentence before, such as a forced target, must not outlive it: outer choices come last.
     """
     here = session()
-    used, here.used, here.unprompted = here.used, [], False
-    for name, value, then in sorted(used, key=lambda each: outwards(each[0])):
+    used, here.used, here.by_timer = here.used, [], False
+    for name, value, then in sorted(used, key=lambda each: scope_rank(each[0])):
         change_view(**{name: tuple(value) if isinstance(value, list) else value})
         then()
 

@@ -14,7 +14,7 @@ from headwise.viz_app.views.caches import Beam, beam_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import SCORE, show_target_text, total_log_probability
-from headwise.viz_app.views.shared.view import change_view, control, note_unprompted, redraw_all
+from headwise.viz_app.views.shared.view import change_view, control, note_timer_rerun, redraw_all
 from headwise.viz_app.views.shared.widgets import show_figure
 
 _BESIDE, _REST = 4, 0.3
@@ -34,7 +34,7 @@ def show_beam_beside(selection: Selection, trace: Trace) -> None:
         st.session_state["beam_beside"] = asked
         with st.container(key="beam-progress"):
             st.caption(f"What a beam of {_BESIDE} writes is looked up.")
-        draw_again(seconds=_REST, on_due=note_unprompted, key="beam_due")
+        draw_again(seconds=_REST, on_due=note_timer_rerun, key="beam_due")
         return
     best = beam_of(selection.run, selection.step, selection.text, _BESIDE).hypotheses[0]
     if tuple(best.target) == trace.target_ids:

@@ -40,7 +40,7 @@ from headwise.viz_app.views.shared.view import (
     checked,
     control,
     fill_in,
-    note_unprompted,
+    note_timer_rerun,
     view,
 )
 from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
@@ -180,7 +180,7 @@ def _show_below(
     section = _choose_section(target.beam)
     own = view().translate
     chosen = own.below or view().at or own.fork or view().strengths or own.rank
-    if not chosen and not is_in_sight("below_maps", on_seen=note_unprompted):
+    if not chosen and not is_in_sight("below_maps", on_seen=note_timer_rerun):
         return
     if section == "steps":
         if target.ids is None and not own.compare and not own.fork:
