@@ -1,4 +1,4 @@
-"""Patching: tensors of a pass over a sentence A are replaced by those of a pass over a sentence B.
+"""Activation patching: tensors of a pass over a sentence A become those of a sentence B.
 
 Both passes are given one target. What of B makes A's preference of one word over another B's is
 where the two sentences differ for the model. (Causal mediation of Vig et al. 2020; Zhang and Nanda

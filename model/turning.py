@@ -1,4 +1,4 @@
-"""A model is run with heads turned and rows pinned, as ``model/turned.py`` describes.
+"""Steering: a model is run with heads turned and rows pinned, as ``model/turned.py`` says.
 
 A head is turned by a factor of its output before W_O. Michel et al. (2019) mask heads at the same
 place, by the factors 0 and 1.

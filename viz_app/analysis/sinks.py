@@ -1,4 +1,4 @@
-"""Sinks: where heads put most of their weight whatever the query, and what that is worth.
+"""Attention sinks: where heads put most of their weight whatever the query, and what that is worth.
 
 ``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys.
 """

@@ -33,7 +33,7 @@ def show_sinks(selection: Selection, trace: Trace) -> None:
     kind = chosen_head(selection.run.description, view()).kind
     sinks = [sink for sink in find_sinks(trace) if sink.head.kind == kind]
     layers, heads = trace.shapes[kind]
-    show_heading(f"Where heads of {KIND_NAMES[kind].lower()}-attention rest")
+    show_heading(f"Attention sinks: where heads of {KIND_NAMES[kind].lower()}-attention rest")
     if not sinks:
         st.caption(
             f"In this sentence none of these {layers * heads} heads has most of its weight on one "

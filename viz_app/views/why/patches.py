@@ -43,9 +43,9 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
         names: the two words, escaped.
     """
     show_heading(
-        "Patching: what of B, put into A, moves the odds to B's"
+        "Activation patching: what of B, put into A, moves the odds to B's"
         if quick.same_answer
-        else "Patching: what of B, put into A, brings B's answer back"
+        else "Activation patching: what of B, put into A, brings B's answer back"
     )
     if quick.nothing_to_restore:
         st.info(

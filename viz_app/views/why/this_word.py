@@ -154,7 +154,7 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
     off = power_of_ten(abs(account.deviation))
     st.markdown(
         f"{said} Below, this difference is a sum of what each part of the decoder wrote into the "
-        f"stream at this position ({norms}; the sum misses it by {off})."
+        f"stream at this position (direct logit attribution; {norms}; the sum misses it by {off})."
     )
     st.markdown(_say_largest(trace, account, names[0]))
 

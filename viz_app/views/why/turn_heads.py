@@ -88,7 +88,7 @@ def _show_translations(selection: Selection, trace: Trace, anew: Trace, turned: 
 
 def _show_sliders(head: Head, turned: Turned) -> None:
     """Draw a slider for the chosen head and for each that is turned, and buttons to reset them."""
-    show_heading("Strength")
+    show_heading("Steering by strength")
     strengths = {each.head: each.strength for each in turned.strengths}
     for place, each in enumerate(dict.fromkeys([head, *strengths])):
         strength = strengths.get(each, 1.0)
