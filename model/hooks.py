@@ -198,9 +198,13 @@ def call_before_layers(model: HasModules, function: Callable[[], None]) -> None:
 
     An exception that it raises ends the pass.
     """
+
+    def hook(*_: object) -> None:
+        function()
+
     for _, module in model.named_modules():
         for layer in module if isinstance(module, nn.ModuleList) else ():
-            layer.register_forward_pre_hook(lambda *_: function())
+            layer.register_forward_pre_hook(hook)
 
 
 def is_edited(model: HasModules) -> bool:

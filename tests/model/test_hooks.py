@@ -11,7 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.hooks import Edit, HookPoint, capture, edit, hook_names
+from headwise.model.hooks import (
+    Edit,
+    HookPoint,
+    call_before_layers,
+    capture,
+    edit,
+    hook_names,
+)
 from headwise.model.interface import KINDS, Kind, attention_path
 from headwise.model.masks import causal_mask, padding_mask
 from headwise.model.transformer import DecoderCache, Transformer
@@ -382,3 +389,16 @@ def test_a_cache_keeps_edited_keys_and_values(
         cache = decode_step_by_step(model, pair)
     kept = getattr(getattr(cache.layers[0], kind), point)
     assert torch.equal(kept, torch.cat(plain[name], dim=2) + 1)
+
+
+def test_a_function_is_called_before_each_layer_and_its_error_ends_the_pass(
+    model: Transformer, pair: Pair
+) -> None:
+    expected = model(*pair)
+    left = iter(range(2 * LAYERS))
+    call_before_layers(model, lambda: next(left) and None)
+    assert torch.equal(model(*pair), expected)
+    with pytest.raises(StopIteration), capture(model, [QUERY]) as seen:
+        model(*pair)
+    assert seen[QUERY] == []
+    assert_no_hook_in_use(model)

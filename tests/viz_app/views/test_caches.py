@@ -13,11 +13,13 @@ from functools import partial
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import streamlit as st
 import torch
+from streamlit.runtime.scriptrunner import RerunData, RerunException
 
 from headwise.model import placement
 from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights
@@ -29,7 +31,7 @@ from headwise.viz_app.trace.attention import AttentionTrace, run_attention
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
-from headwise.viz_app.views.shared import cache
+from headwise.viz_app.views.shared import cache, turns
 from headwise.viz_app.views.shared.cache import MOST_BYTES, SMALL_BYTES, cached
 from headwise.viz_app.views.shared.kept import LARGE, size_of
 from tests.viz_app.views.driver import DOG
@@ -62,6 +64,24 @@ def test_every_cache_of_the_app_is_bounded() -> None:
     for one in (each for calls in found.values() for each in calls):
         assert "max_entries" not in one
         assert one.endswith("()")
+
+
+@pytest.mark.parametrize("compute", [caches.trace_of, caches.translation_of])
+def test_what_nobody_waits_for_is_dropped_within_a_pass(
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch, compute: Callable[..., Any]
+) -> None:
+    """Streamlit ends a run where its state is read, if the session is gone or asks for another."""
+    caches.checkpoint_of(run, 60)
+    state = MagicMock()
+    state.__contains__.side_effect = [True, True, True, RerunException(RerunData())]
+    with monkeypatch.context() as patched:
+        patched.setattr(st, "session_state", state)
+        patched.setattr(turns, "get_script_run_ctx", lambda **_: object())
+        with pytest.raises(RerunException):
+            compute(run, 60, DOG)
+        assert state.__contains__.call_count == 4
+    assert not turns.turns()._pages
+    assert compute(run, 60, DOG)
 
 
 def test_a_beam_of_another_target_language_is_searched_anew(
