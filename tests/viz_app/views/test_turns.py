@@ -82,7 +82,7 @@ class Left(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("needs", "at_once"), [((), 2), ((MODERATE,), 1), ((LONG,), 1), ((MODERATE, LONG), 1)]
+    ("needs", "at_once"), [((), 2), ((MODERATE,), 2), ((LONG,), 1), ((MODERATE, LONG), 1)]
 )
 def test_within_a_size_who_comes_first_is_served_first(
     needs: tuple[int, ...], at_once: int
@@ -90,7 +90,7 @@ def test_within_a_size_who_comes_first_is_served_first(
     turns, order = turns_of(), list[Page]()
     pages = [Page(turns, *needs, order=order) for _ in range(6)]
     until(lambda: len(order) == at_once)
-    assert turns.waiting() == 6 - at_once
+    until(lambda: turns.waiting() == 6 - at_once)
     for page in pages:
         assert page.has.wait(SOON)
         page.end()
@@ -101,10 +101,9 @@ def test_within_a_size_who_comes_first_is_served_first(
 def test_nobody_waits_behind_what_is_larger() -> None:
     turns = turns_of()
     long = [Page(turns, LONG) for _ in range(3)]
-    moderate = [Page(turns, MODERATE) for _ in range(2)]
-    for first, *others in (long, moderate):
-        assert first.has.wait(SOON)
-        assert not any(page.has.is_set() for page in others)
+    moderate = [Page(turns, MODERATE) for _ in range(3)]
+    assert all(page.has.wait(SOON) for page in (long[0], *moderate[:2]))
+    assert not any(page.has.is_set() for page in (*long[1:], moderate[2]))
     for _ in range(4):
         ordinary = [Page(turns, SMALL) for _ in range(2)]
         assert all(page.has.wait(SOON) for page in ordinary)

@@ -6,9 +6,10 @@ There is a queue for each size of page, so that nobody waits behind something la
   each of its small operations and must wait for it again. Twenty sessions without pauses, on two
   cores, got 2.0 sentences a second when their pages were all made at once, 3.9 when one was made at
   a time, and 4.1 when two were;
-* pages that compute something moderate or long, one of each at once. Such a computation says before
-  it begins how much memory it will take (``viz_app/trace/memory.py``), and begins when that is
-  free: a system ends a process that takes more than it may have, and all its sessions with it.
+* pages that compute something moderate, also two at once, or long, one at a time. Such a
+  computation says before it begins how much memory it will take (``viz_app/trace/memory.py``), and
+  begins when that is free: a system ends a process that takes more than it may have, and all its
+  sessions with it.
 
 In a queue, who comes first is served first. Whoever has asked for something else meanwhile, or is
 gone, leaves it.
@@ -35,7 +36,7 @@ _KEPT_FREE = 4 * SMALL
 _MODERATE = 8
 """What takes no more than the budget divided by this is moderate, and what takes more is long."""
 AT_ONCE = 2
-"""Ordinary pages that are made at once."""
+"""Pages that are made at once, of those that are not long."""
 PATIENCE = 1.0
 """Seconds for which an ordinary page counts as one of these; what takes longer holds up nobody."""
 PAUSE = 0.15
@@ -229,7 +230,9 @@ class Turns:
             OutOfMemoryError: if nothing is computed any more that could give memory back.
         """
         # Else moderate pages, one after another, could keep what a long one waits for.
-        if self._having(size) - {page} or (size is Size.MODERATE and self._long_is_next()):
+        if size is Size.MODERATE and self._long_is_next():
+            return False
+        if len(self._having(size) - {page}) >= (1 if size is Size.LONG else self._at_once):
             return False
         if self._reserve(page, needed):
             return True
