@@ -31,7 +31,7 @@ from benchmarks.load_session import Session, connected
 from benchmarks.report import Table
 from benchmarks.written import markdown
 from headwise.model.checkpoint import TrainedRun
-from headwise.viz_app.views.shared.memory import MEMORY, parse_bytes
+from headwise.viz_app.trace.budget import MEMORY, parse_bytes
 from headwise.viz_app.views.shared.target import BEAM_SIZES
 
 LONG = {"target": " ".join("a" * 1_000)}

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from headwise.model.config import TrainingConfig, TransformerConfig, from_dict
+from headwise.model.config import TrainingConfig, TransformerConfig
 from headwise.model.files import (
     MOST_OF_LOG,
     NoCheckpointYetError,
@@ -31,6 +31,7 @@ from headwise.model.files import CheckpointError as CheckpointError
 from headwise.model.interface import Choices, Description, Languages
 from headwise.model.run_info import Counts, DataSource, RunInfo
 from headwise.model.tokenizer import Tokenizer, TokenizerPair
+from headwise.model.validation import validate_json
 from headwise.model.weights import Checkpoint as Checkpoint
 from headwise.model.weights import header_of, read_weights, sha256_of_config
 from headwise.model.weights import save_weights as save_weights
@@ -188,9 +189,9 @@ class TrainedRun:
         if self.info.data is None:
             return None
         path = self.folder / "counts.json"
-        values = read_json(path, within=self.folder)
+        content = read_bytes(path, within=self.folder)
         try:
-            counts = from_dict(Counts, values)
+            counts = validate_json(Counts, content)
             sizes = len(counts.source), len(counts.target)
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"{path}: expected source and target counts") from error

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from headwise.model.config import MOST_STEPS
 from headwise.model.validation import MOST_VALUES, check_values
 
-MOST_BYTES = 16 * 2**20
+MOST_BYTES = 8 * 2**20
 """Most bytes of a file that is read whole, unless its reader says another number."""
 MOST_OF_LOG = 8 * 2**20
 """Bytes, from its end, for which a log is read to be shown: some 50,000 rows."""

@@ -21,15 +21,14 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from headwise.model.config import TransformerConfig, from_dict, to_dict
-from headwise.model.files import CheckpointError, check_regular, read_bytes, write_bytes
+from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.headers import require_whole
 from headwise.model.interface import Origin, Seq2SeqModel
 from headwise.model.run_info import FORMAT_VERSION
 from headwise.model.transformer import Transformer
 
 _MOST_OF_HEADER = 2**20
 """Bytes."""
-_MOST_BYTES = 16 * 2**30
-"""Most bytes of a file whose header is read; of one that is loaded, the model says it."""
 _WEIGHTS_NAME = re.compile(r"step-(\d{7})\.safetensors")
 
 
@@ -99,7 +98,7 @@ def header_of(folder: Path, step: int) -> dict[str, str]:
     It is read also where the tensors are altered, which ``read_weights`` finds out.
     """
     path = weights_path(folder, step)
-    check_regular(path, within=folder, most=_MOST_BYTES)
+    require_whole(path, within=folder)
     try:
         with safe_open(path, "numpy") as file:
             return file.metadata() or {}
@@ -147,6 +146,13 @@ def read_weights(
     if not path.exists():
         known = ", ".join(f"{s:,}" for s in steps_of(folder)) or "none"
         raise CheckpointError(f"{path}: no weights of step {step:,}; there are those of: {known}")
+    require_whole(path, within=folder)
+    size, least = path.stat().st_size, _least_bytes(config)
+    if size < least:
+        raise CheckpointError(
+            f"{path}: expected at least {least:,} bytes of the model in run.json, got {size:,}; "
+            "restore the file or remove it"
+        )
     with torch.device("meta"):  # initialising weights that are then replaced took half of the time
         model = Transformer(config)
     content = read_bytes(path, within=folder, most=_most_bytes(model))
@@ -173,6 +179,13 @@ def read_weights(
     _fill(model, tensors, path, dtype)
     model.origin = Origin(run, step, metadata["sha256"])
     return Checkpoint(model.for_inference())
+
+
+def _least_bytes(config: TransformerConfig) -> int:
+    """Return the fewest bytes of a weights file: float16, and 16 tensors a layer in its header."""
+    layers = config.n_encoder_layers + config.n_decoder_layers
+    widths = 4 * config.n_heads * config.head_width + 2 * config.d_ff
+    return layers * (2 * widths * config.d_model + 16 * 60)
 
 
 def _most_bytes(model: Transformer) -> int:

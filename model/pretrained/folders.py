@@ -20,11 +20,12 @@ from headwise.model.files import (
     check_regular,
     read_json,
 )
+from headwise.model.headers import read_header
 from headwise.model.pretrained.adapters import CONFIG
 from headwise.model.pretrained.checkpoint_folder import run_folder_of, state_path, trainer_state
 from headwise.model.pretrained.checkpoints import checkpoint_folders
 from headwise.model.pretrained.families import families_of
-from headwise.model.pretrained.weights_files import INDEX, check_header
+from headwise.model.pretrained.weights_files import INDEX
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig
@@ -44,9 +45,11 @@ _NOT_MEASURED = re.compile(
     r"step|epoch|total_flos|train_loss|.*(_runtime|_per_second|_preparation_time|_mem_\w+)"
 )
 """What else it logs that is no curve: when, how fast, and the mean loss of the whole training."""
-_MOST_BYTES = {"tokenizer.json": 48 * 2**20} | dict.fromkeys(
+_SETTINGS = ("config.json", "generation_config.json", CONFIG)
+_MOST_BYTES = {"tokenizer.json": 48 * 2**20} | dict.fromkeys(_SETTINGS, 2**20)
+_MOST_BYTES |= dict.fromkeys(
     (
-        *("config.json", "generation_config.json", CONFIG, INDEX, "chat_template.jinja"),
+        *(INDEX, "chat_template.jinja"),
         *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
         *("vocab.json", "target_vocab.json", "merges.txt", "vocab.txt", "source.spm", "target.spm"),
         *("spiece.model", "sentencepiece.bpe.model"),
@@ -79,7 +82,7 @@ def check_files(folder: Path) -> None:
         if path.suffix in _READ and not path.is_dir():
             check_regular(path, within=within, most=_MOST_BYTES.get(path.name))
             if path.suffix == ".safetensors":  # it is mapped into memory, its header is read
-                check_header(path)
+                read_header(path, within=within)
 
 
 def most_bytes(name: str) -> int:
@@ -167,15 +170,16 @@ def read_config(folder: Path) -> Any:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read a configuration, or settings of generation, as written; their sizes are checked.
+    """Read a configuration, whose sizes are checked, or settings of generation, as written.
 
     Raises:
         CheckpointError: if it cannot be read, or a size is beyond what any model has.
     """
-    values = read_json(path)
+    values = read_json(path, most=most_bytes(path.name))
     if not isinstance(values, dict):
         raise CheckpointError(f"{path}: expected an object, got {type(values).__name__}")
-    _check_sizes(values, path)
+    if path.name == "config.json":
+        _check_sizes(values, path)
     return values
 
 
@@ -196,6 +200,7 @@ def read_generation(folder: Path) -> GenerationConfig:
     path = folder / "generation_config.json"
     if not path.is_file():
         path = path.with_name("config.json")
+    read_settings(path)
     from transformers import GenerationConfig
 
     with quiet():

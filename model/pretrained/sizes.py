@@ -36,7 +36,7 @@ def check_sizes(values: Mapping[str, Any], files: Sequence[Path], path: Path) ->
     """
     try:
         shapes = shapes_in(files).values()
-    except (OSError, ValueError):
+    except (CheckpointError, ValueError):
         return  # loading them says why
     longest = max((length for shape in shapes for length in shape), default=0)
     for name, value in _sizes(values):
@@ -76,7 +76,7 @@ def check_shapes(expected: Shapes, numbers: int, files: Sequence[Path]) -> None:
     """
     try:
         places, shapes = tensors_in(files, expected.keys()), shapes_in(files)
-    except (SafetensorError, OSError, ValueError):
+    except (CheckpointError, SafetensorError, OSError, ValueError):
         return  # loading them says why
     odd = [
         f"{name} (expected {tuple(expected[name])}, got {shapes[place]})"

@@ -77,6 +77,8 @@ class _Settings:
 
 def _check_settings(content: bytes, _: int) -> None:
     validate_json(_Settings, content, extra="ignore")
+    if len(parse_json(content)) > _MOST_OF_SPECIAL:  # each is given to the class of the tokenizer
+        raise ValueError(f"expected at most {_MOST_OF_SPECIAL:,} settings, got more")
 
 
 def _check_ids(content: bytes, tokens: int) -> None:

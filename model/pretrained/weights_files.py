@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 from safetensors import safe_open
 
-from headwise.model.files import CheckpointError, open_regular, parse_json, read_json
+from headwise.model.files import CheckpointError, read_json
+from headwise.model.headers import is_whole, read_header
 from headwise.model.pretrained.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from headwise.model.pretrained.adapters import is_adapter
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 NO_WEIGHTS = "no complete model.safetensors is there; restore the files"
-_MOST_OF_HEADER = 2**20
-"""Bytes of the header of a file of safetensors: some 10,000 tensors. (The library takes 100 MB.)"""
 _WRAPPERS = re.compile(
     r"(^|\.)(?:(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.)+"
 )
@@ -70,45 +68,22 @@ def are_whole(files: Iterable[Path]) -> bool:
 
 def _is_whole(file: Path) -> bool:
     try:
-        length, tensors = _header(file)
-        ends = [tensor["data_offsets"][1] for tensor in tensors.values()]
-        return file.stat().st_size == 8 + length + max(ends)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return is_whole(file)
+    except CheckpointError:
         return False
-
-
-def _header(file: Path) -> tuple[int, dict[str, Any]]:
-    """Return the length of a file's header, and what it says of each tensor."""
-    with file.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        if length > _MOST_OF_HEADER:
-            raise ValueError(f"expected a header of at most {_MOST_OF_HEADER:,} bytes")
-        header = parse_json(opened.read(length))
-    return length, {name: of for name, of in header.items() if name[:2] != "__"}
-
-
-def check_header(file: Path) -> None:
-    """Raise a CheckpointError if the header of a file of safetensors is too long to be one."""
-    with open_regular(file) as opened:
-        length = int.from_bytes(opened.read(8), "little")
-    if length > _MOST_OF_HEADER:
-        raise CheckpointError(
-            f"{file}: not safetensors: expected a header of at most {_MOST_OF_HEADER:,} bytes, got "
-            f"{length:,}; restore the file"
-        )
 
 
 def shapes_in(files: Iterable[Path]) -> dict[tuple[Path, str], tuple[int, ...]]:
     """Return the shape of each tensor of some files, by file and name, as their headers say.
 
     Raises:
-        OSError, ValueError: if a header cannot be read.
+        CheckpointError, ValueError: if a header cannot be read.
     """
     try:
         return {
             (file, name): tuple(map(int, tensor["shape"]))
             for file in files
-            for name, tensor in _header(file)[1].items()
+            for name, tensor in read_header(file)[1].items()
         }
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a header of safetensors ({error!r})") from error

@@ -28,6 +28,7 @@ from torch import Tensor
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.config import TrainingConfig, to_dict
 from headwise.model.files import CheckpointError, read_bytes, read_json, write_folder
+from headwise.model.headers import require_whole
 from headwise.model.run_info import DataSource
 from headwise.model.training.data import Data
 from headwise.model.training.options import TrainArguments
@@ -114,6 +115,7 @@ def read_resume_state(run_folder: Path) -> ResumeState:
         )
     path = _folders(run_folder)[step] / "state.safetensors"
     try:
+        require_whole(path, within=run_folder)
         # From bytes: a mapped file could not be removed on Windows.
         tensors = safetensors.torch.load(read_bytes(path, within=run_folder, most=_MOST_BYTES))
         values = read_json(path.with_name("state.json"), within=run_folder)

@@ -19,6 +19,8 @@ from headwise.model.masks import PADDING, causal_mask, pad
 from headwise.model.training.data import Pair
 from headwise.model.validation import is_too_long
 from headwise.viz_app.trace.attention import run_maps
+from headwise.viz_app.trace.budget import require_memory
+from headwise.viz_app.trace.memory import maps_bytes
 
 if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes
@@ -222,6 +224,12 @@ def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tens
 
     Returns:
         Weights of each kind, (B, L H, Q, M), layer by layer; and the output stream, (B, T, D).
+
+    Raises:
+        ValueError: if the maps of the longest sentence take more memory than is free.
     """
+    if model.device.type == "cpu":
+        lengths = ids.source.shape[1], ids.target.shape[1] - 1
+        require_memory(maps_bytes(model.description, *lengths))
     maps, stream = run_maps(model, ids.source, ids.target[:, :-1])
     return {kind: weights.flatten(1, 2) for kind, weights in maps.items()}, stream

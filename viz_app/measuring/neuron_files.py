@@ -22,6 +22,7 @@ from headwise.model.files import CheckpointError, make_folder, read_bytes, write
 from headwise.model.interface import Stack
 from headwise.model.validation import validate_json
 from headwise.model.weights import sha256_of_tensors, split_file
+from headwise.viz_app.measuring.tensor_files import MOST_OF_TENSORS
 from headwise.viz_app.records.measures import (
     CorpusSummary,
     Sentence,
@@ -93,7 +94,7 @@ def read_neurons(folder: Path, step: int) -> StrongestSentences:
         CheckpointError: if the file is missing, damaged, foreign or of another version.
     """
     path = neurons_path(folder, step)
-    content = read_bytes(path)
+    content = read_bytes(path, most=MOST_OF_TENSORS)
     try:
         tensors = safetensors.numpy.load(content)
         about = validate_json(_About, split_file(content)[2]["about"])

@@ -52,6 +52,8 @@ from headwise.viz_app.records.measures import (
     AlignmentBaselines,
 )
 from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.budget import require_memory
+from headwise.viz_app.trace.memory import measuring_bytes
 
 if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes
@@ -319,7 +321,14 @@ class Measurer:
 
         The targets of the batch are references. ``others`` has the checkpoint to whose maps those
         of the model are compared, by the name of that measure.
+
+        Raises:
+            ValueError: if its longest sentence takes more memory than is free.
         """
+        if model.device.type == "cpu" and "cost" in self._wanted:
+            source = max(len(sentence.source) for sentence in batch)
+            target = max(len(sentence.target) for sentence in batch)
+            require_memory(measuring_bytes(model.description, source, target, 1))
         ids, places = PaddedIds.of_pairs(batch, model), [sentence.number for sentence in batch]
         if self._own or self._wanted - _WITHOUT_MAPS:
             self._add_maps(sums, model, others, batch, ids)

@@ -20,6 +20,8 @@ from headwise.model.files import CheckpointError, make_folder, read_bytes, write
 from headwise.model.validation import validate_json
 from headwise.viz_app.records.measures import CorpusSummary
 
+MOST_OF_TENSORS = 48 * 2**20
+"""Bytes of a file; resamples of the 1,152 heads of a large model have 27 million."""
 Record = TypeVar("Record")
 
 
@@ -71,7 +73,7 @@ def read_tensors(
     if not path.exists():
         return None
     try:
-        content = read_bytes(path)
+        content = read_bytes(path, most=MOST_OF_TENSORS)
         tensors = safetensors.torch.load(content)
         metadata = _metadata(content)
         header = validate_json(Header, metadata["about"])

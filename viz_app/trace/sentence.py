@@ -47,6 +47,8 @@ from headwise.viz_app.records.trace import (
     Word,
 )
 from headwise.viz_app.trace.attention import head_sum_norms, ids_tensor, to_numpy, transform_values
+from headwise.viz_app.trace.budget import require_memory
+from headwise.viz_app.trace.memory import trace_bytes
 
 Captured = Mapping[str, list[Tensor]]
 
@@ -74,14 +76,20 @@ def run_trace(
         turned: strengths of heads and pinned rows, in decoding too.
 
     Raises:
-        ValueError: if the source or the target is empty or too long for the model, or the model
-            does not have a head that is turned, or the sentence a key.
+        ValueError: if the source or the target is empty or too long for the model, or for the
+            memory that is free, or the model does not have a head that is turned, or the sentence a
+            key.
     """
     source_ids = tokenizers.encode_source(source.strip())
     require_source(model.description, source, source_ids)
+    about, on_cpu = model.description, model.device.type == "cpu"
+    if on_cpu:  # the source alone may take too much
+        require_memory(trace_bytes(about, len(source_ids), 1))
     with turn(model, turned):
         target_ids = _target_ids(model, tokenizers, source_ids, target)
         consumed, predicted = target_ids[:-1], target_ids[1:]
+        if on_cpu:
+            require_memory(trace_bytes(about, len(source_ids), len(consumed)))
         plain_logits = _logits(model, source_ids, consumed)
         with capture(model, hook_names(model)) as captured:
             logits = _logits(model, source_ids, consumed)

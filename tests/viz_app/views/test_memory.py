@@ -17,11 +17,12 @@ from streamlit.runtime.memory_session_storage import MemorySessionStorage
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace import budget as budgets
+from headwise.viz_app.trace.budget import MEMORY, budget, parse_bytes
 from headwise.viz_app.views.caches import checkpoint_of, trace_of
 from headwise.viz_app.views.shared import memory as module
 from headwise.viz_app.views.shared.cache import cached, drop_unused, is_cached
 from headwise.viz_app.views.shared.kept import LARGE
-from headwise.viz_app.views.shared.memory import MEMORY, budget, parse_bytes
 from headwise.viz_app.views.shared.panels import _lightened, _restored
 from tests.viz_app.views.driver import Start
 from tests.viz_app.views.test_turns import MIB, turns_of
@@ -66,8 +67,8 @@ def test_the_budget_is_the_limit_of_the_container_or_what_is_given(
 ) -> None:
     for name, content in limits.items():
         (tmp_path / name).write_text(content + "\n")
-    monkeypatch.setattr(module, "_LIMITS", [str(tmp_path / name) for name in ("v2", "v1")])
-    monkeypatch.setattr(module, "_of_machine", lambda: 2**36)
+    monkeypatch.setattr(budgets, "_LIMITS", [str(tmp_path / name) for name in ("v2", "v1")])
+    monkeypatch.setattr(budgets, "_of_machine", lambda: 2**36)
     monkeypatch.delenv(MEMORY, raising=False)
     assert budget() == expected
     monkeypatch.setenv(MEMORY, "3GiB")
@@ -209,7 +210,7 @@ def test_memory_is_given_back_when_it_has_grown_whoever_is_connected(
 
 def test_the_system_says_how_much_the_process_has() -> None:
     if Path("/proc/self/statm").exists():
-        before = module.used()
+        before = budgets.used()
         block = bytearray(os.urandom(64)) * (MIB // 2)
-        assert 20 * MIB < module.used() - before < 200 * MIB
+        assert 20 * MIB < budgets.used() - before < 200 * MIB
         del block

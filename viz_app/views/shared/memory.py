@@ -1,4 +1,4 @@
-"""Memory of the process: how much it may take, how much it has, and how it is given back.
+"""Memory of the process, and how it is given back; ``viz_app/trace/budget.py`` has its budget.
 
 A system ends a process that takes more than it may have, and all its sessions with it; so large
 computations wait for their turn (``turns.py``). Freed memory does not go back to the system
@@ -9,85 +9,22 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
-import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
-from pathlib import Path
+from contextlib import nullcontext
 from threading import Thread
 
 from streamlit.runtime import exists, get_instance
 
-MEMORY = "HEADWISE_MEMORY"
-"""The environment variable with the budget: bytes, or a number and KiB, MiB or GiB."""
-_WITHOUT_LIMIT = 2**60
-"""Bytes; what has this limit, or a larger one, has none (cgroup v1 says 2^63 for none)."""
-_LEAST = 512 * 2**20
-"""Bytes of the smallest budget; with less, not even one page can be made."""
+from headwise.viz_app.trace.budget import used
+
 _SWEEP = 30.0
 """Seconds after which it is looked whether there is memory to give back."""
 _GROWTH = 32 * 2**20
 """Bytes by which the process has grown when it is: much of that is nothing that is still used."""
-_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where Linux says how much a container may have: cgroup v2, v1."""
 _ARENAS, _MAPPED = -8, -3
 """Names of glibc for the number of arenas, and for the size from which on memory is its own map."""
-
-
-def parse_bytes(text: str) -> int:
-    """Read an amount of memory, such as ``2GiB``, ``1536 MiB`` or ``2147483648``.
-
-    Raises:
-        ValueError: if it is none, or less than 512 MiB.
-    """
-    found = re.fullmatch(r"([0-9]{1,20}(?:\.[0-9]{1,6})?) *([kmg]?)(?:i?b)?", text.strip().lower())
-    amount = int(float(found[1]) * _UNITS[found[2]]) if found else 0
-    if amount < _LEAST:
-        raise ValueError(
-            f"{MEMORY}: expected an amount of memory of at least {_LEAST >> 20} MiB, such as 2GiB, "
-            f"got {text!r:.40}"
-        )
-    return amount
-
-
-def budget() -> int:
-    """Return how many bytes the process may take.
-
-    That is what the environment says or, without it, the limit of the container, or else the memory
-    of the machine.
-
-    Raises:
-        ValueError: if the environment says no amount.
-    """
-    if given := os.environ.get(MEMORY):
-        return parse_bytes(given)
-    limits = [limit for path in _LIMITS if (limit := _read_limit(Path(path))) is not None]
-    return max(_LEAST, min([*limits, _of_machine()]))
-
-
-def _read_limit(path: Path) -> int | None:
-    """Return a limit in bytes; None where the system has no such file, or sets no limit."""
-    with suppress(OSError, ValueError):
-        limit = int(path.read_text())
-        return limit if limit < _WITHOUT_LIMIT else None
-    return None
-
-
-def _of_machine() -> int:
-    """Return the bytes of the machine's memory; on systems that do not say, no limit."""
-    with suppress(AttributeError, ValueError, OSError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return _WITHOUT_LIMIT
-
-
-def used() -> int:
-    """Return the bytes that the process has in memory; 0 on systems that have no ``/proc``."""
-    with suppress(OSError, ValueError, AttributeError):
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
 
 
 def give_back() -> None:

@@ -28,7 +28,8 @@ from threading import Condition, local
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from headwise.viz_app.views.shared.memory import budget, give_back, used
+from headwise.viz_app.trace.budget import budget, used
+from headwise.viz_app.views.shared.memory import give_back
 
 SMALL = 48 * 2**20
 """Bytes that an ordinary page takes without asking; room for some of these is kept free."""

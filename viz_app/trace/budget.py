@@ -1,0 +1,85 @@
+"""How much memory the process may take, and whether what is asked for fits into it."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+MEMORY = "HEADWISE_MEMORY"
+"""The environment variable with the budget: bytes, or a number and KiB, MiB or GiB."""
+_WITHOUT_LIMIT = 2**60
+"""Bytes; what has this limit, or a larger one, has none (cgroup v1 says 2^63 for none)."""
+_LEAST = 512 * 2**20
+"""Bytes of the smallest budget; with less, not even one page can be made."""
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where Linux says how much a container may have: cgroup v2, v1."""
+
+
+def parse_bytes(text: str) -> int:
+    """Read an amount of memory, such as ``2GiB``, ``1536 MiB`` or ``2147483648``.
+
+    Raises:
+        ValueError: if it is none, or less than 512 MiB.
+    """
+    found = re.fullmatch(r"([0-9]{1,20}(?:\.[0-9]{1,6})?) *([kmg]?)(?:i?b)?", text.strip().lower())
+    amount = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if amount < _LEAST:
+        raise ValueError(
+            f"{MEMORY}: expected an amount of memory of at least {_LEAST >> 20} MiB, such as 2GiB, "
+            f"got {text!r:.40}"
+        )
+    return amount
+
+
+def budget() -> int:
+    """Return how many bytes the process may take.
+
+    That is what the environment says or, without it, the limit of the container, or else the memory
+    of the machine.
+
+    Raises:
+        ValueError: if the environment says no amount.
+    """
+    if given := os.environ.get(MEMORY):
+        return parse_bytes(given)
+    limits = [limit for path in _LIMITS if (limit := _read_limit(Path(path))) is not None]
+    return max(_LEAST, min([*limits, _of_machine()]))
+
+
+def _read_limit(path: Path) -> int | None:
+    """Return a limit in bytes; None where the system has no such file, or sets no limit."""
+    with suppress(OSError, ValueError):
+        limit = int(path.read_text())
+        return limit if limit < _WITHOUT_LIMIT else None
+    return None
+
+
+def _of_machine() -> int:
+    """Return the bytes of the machine's memory; on systems that do not say, no limit."""
+    with suppress(AttributeError, ValueError, OSError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _WITHOUT_LIMIT
+
+
+def used() -> int:
+    """Return the bytes that the process has in memory; 0 on systems that have no ``/proc``."""
+    with suppress(OSError, ValueError, AttributeError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def require_memory(needed: int) -> None:
+    """Refuse what would take more bytes than the process may still have.
+
+    Raises:
+        ValueError: if so, with both amounts.
+    """
+    free = max(0, budget() - used())
+    if needed > free:
+        raise ValueError(
+            f"this takes some {needed >> 20:,} MiB of memory, and {free >> 20:,} are free here; "
+            f"give a shorter text, or more memory by {MEMORY}, such as {MEMORY}=8GiB"
+        )
