@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from itertools import pairwise
 
@@ -14,6 +15,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.imports import FILES, ROOT, all_imports, imports_of
+
+
+@pytest.mark.parametrize("name", ["model", "viz_app"])
+def test_in_a_clone_modules_are_the_files_of_the_folders(name: str) -> None:
+    """Not those behind the links: Streamlit watches what is in the folder of the app's script."""
+    assert (ROOT / "headwise" / name).is_symlink()
+    assert import_module(f"headwise.{name}").__file__ == str(ROOT / name / "__init__.py")
 
 
 def importers(module: str) -> set[str]:
