@@ -285,7 +285,10 @@ def read_log(path: Path, *, last: int | None = None) -> Iterator[dict[str, Any]]
         end = os.fstat(file.fileno()).st_size  # a log may grow meanwhile
         if last is not None and end > last:
             file.seek(end - last - 1)
-            file.readline()  # what is left of a line
+            if not file.readline(_MOST_OF_LINE).endswith(b"\n"):  # what is left of a line
+                raise CheckpointError(
+                    f"{path}: expected a row to end within the last {last:,} bytes; restore it"
+                )
         cut = file.tell() > 0
         for number in itertools.count(1):
             begin = file.tell()

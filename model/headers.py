@@ -22,8 +22,8 @@ def read_header(path: Path, *, within: Path | None = None) -> tuple[int, dict[st
         length = int.from_bytes(file.read(8), "little")
         if length > _MOST_OF_HEADER:
             raise CheckpointError(
-                f"{path}: truncated, or not safetensors: expected a header of at most {_MOST_OF_HEADER:,} bytes, "
-                f"got {length:,}; restore the file"
+                f"{path}: truncated, or not safetensors: expected a header of at most "
+                f"{_MOST_OF_HEADER:,} bytes, got {length:,}; restore the file"
             )
         content = file.read(length)
     try:
