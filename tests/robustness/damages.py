@@ -47,7 +47,7 @@ def _everywhere(value: str) -> Damage:
     """Write this in place of each value of an object, or of that in the first line."""
 
     def damage(path: Path) -> None:
-        text = path.read_text()
+        text = path.read_text() if path.exists() else '{"a": 1}'
         first = text.partition("\n")[0] if path.suffix == ".jsonl" else text
         names = map(json.dumps, json.loads(first))
         path.write_text("{" + ",".join(f"{name}:{value}" for name in names) + "}")
