@@ -17,23 +17,15 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, open_checkpoint
 from headwise.model.training.data import DataError, Pair
 from headwise.model.turned import Turned, parse_pinned, parse_turned
-from headwise.viz_app.analysis.dictionary import dictionary_arrays
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.core.computed import Computed
-from headwise.viz_app.core.record import TABLES, check_out, written_as
+from headwise.viz_app.core.record import TABLES, check_out
+from headwise.viz_app.core.written import TokenValues, head_dictionary, values_here
 from headwise.viz_app.heads.composition.paths import path
 from headwise.viz_app.heads.composition.scores import composition
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.dictionaries import (
-    chosen_values,
-    head_dictionary,
-    mean_values,
-    most_frequent,
-    values_in,
-)
+from headwise.viz_app.heads.dictionary.means import frequent, mean_values
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.plain import encode_all
-from headwise.viz_app.records.dictionary import TokenValues
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import writer_for
 from headwise.viz_app.trace.saved import read_trace
@@ -154,16 +146,13 @@ def _write_of_heads(arguments: ExportArguments, heads: list[Head]) -> None:
     run, checkpoint = _open(arguments)
     if content == "dictionary":
         values = _values(arguments, run, checkpoint, heads[0].kind)
-        found = head_dictionary(checkpoint.model, heads[0], values)
-        arrays = dictionary_arrays(found, run.tokenizers, heads[0].kind)
-        written, said = written_as(arguments.out.suffix, arrays), f"{len(found.ids):,} tokens"
+        record: Any = head_dictionary(checkpoint.model, run.tokenizers, heads[0], values)
     else:
         given = [_trace_by(arguments, run, checkpoint)] if COMPUTED[content].of == "trace" else []
         record = COMPUTED[content](checkpoint.model, *given, *heads)
-        written, said = record.file(arguments.out.suffix), record.said
-    write_bytes(arguments.out, written)
+    write_bytes(arguments.out, record.file(arguments.out.suffix))
     _LOG.info("export: run %s, step %d, %s", run.name, checkpoint.step, content)
-    print(f"{arguments.out}: {said}")
+    print(f"{arguments.out}: {record.said}")
 
 
 def _values(
@@ -171,14 +160,11 @@ def _values(
 ) -> TokenValues:
     """Return the values of tokens in the sentence, or their means over the example sentences."""
     if arguments.text is not None:
-        trace = _trace_by(arguments, run, checkpoint)
-        ids = list(trace.source.ids), list(trace.target_ids)
-        return values_in(checkpoint.model, [EncodedPair(0, Pair("", ""), *ids)], kind)
+        return values_here(checkpoint.model, _trace_by(arguments, run, checkpoint), kind)
     measures = read_measures(run.folder, checkpoint.step)
     pairs = [Pair(each.source, each.reference) for each in measures.sentences]
     encoded = encode_all(pairs, run.tokenizers, max_length=run.description.max_length)
-    means = mean_values(values_in(checkpoint.model, encoded, kind))
-    return chosen_values(means, most_frequent(means, run.tokenizers, run.counts, kind))
+    return frequent(mean_values(checkpoint.model, encoded, kind), run.tokenizers, run.counts)
 
 
 if __name__ == "__main__":

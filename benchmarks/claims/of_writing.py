@@ -11,22 +11,18 @@ from benchmarks.claims.of_heads import last_measures
 from benchmarks.claims.of_logs import run_of
 from benchmarks.claims.record import Found
 from headwise.model.checkpoint import load_weights
-from headwise.model.interface import Kind
+from headwise.model.interface import Head, Kind
 from headwise.model.training.data import Pair
-from headwise.viz_app.analysis.pairs import accuracy
 from headwise.viz_app.heads.composition.scores import composition
-from headwise.viz_app.measuring.dictionaries import (
-    chosen_values,
+from headwise.viz_app.heads.dictionary.means import frequent, mean_values
+from headwise.viz_app.heads.dictionary.scores import (
+    WritingScores,
     copying,
     lexicon_of,
     lexicon_precision,
-    mean_values,
-    most_frequent,
-    values_in,
 )
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.plain import encode_all
-from headwise.viz_app.records.dictionary import WritingScores
 
 
 def _signed(value: float) -> str:
@@ -67,29 +63,27 @@ def _scores(name: str, kind: Kind) -> WritingScores:
         run.tokenizers,
         max_length=model.description.max_length,
     )
-    values = mean_values(values_in(model, pairs, kind))
+    values = mean_values(model, pairs, kind)
     if kind == "cross":
         aligner = int(np.nanargmin(measures.values["aer_predicted"]["cross"]))
         return lexicon_precision(model, values, lexicon_of(model, run.tokenizers, pairs, aligner))
-    ids = most_frequent(values, run.tokenizers, run.counts, kind)
-    return copying(model, chosen_values(values, ids))
+    return copying(model, frequent(values, run.tokenizers, run.counts))
 
 
 def best_dictionary(name: str) -> Found:
     """Find the head of cross-attention whose dictionary agrees most with the lexicon."""
     scores = _scores(name, "cross")
     layer, head = divmod(int(scores.values.argmax()), scores.values.shape[1])
-    value = float(scores.values[layer, head])
-    right = round(value * scores.tokens)
-    found = accuracy(np.repeat([1, 0], [right, scores.tokens - right]).astype(np.float32))
+    best = Head("cross", layer, head)
+    found = scores.precision(best)
     return Found(
         {
             "head": f"{layer + 1}.{head + 1}",
             "layer": layer + 1,
             "number": head + 1,
-            "right": right,
+            "right": scores.right(best),
             "tokens": scores.tokens,
-            "share": f"{value:.2f}",
+            "share": f"{scores.values[layer, head]:.2f}",
             "low": f"{found.low:.2f}",
             "high": f"{found.high:.2f}",
             "chance": f"{scores.chance[layer, head]:.2f}",

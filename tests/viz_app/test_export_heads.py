@@ -13,9 +13,10 @@ from headwise.model.checkpoint import CheckpointError, TrainedRun, load_weights
 from headwise.model.interface import Head, parse_head
 from headwise.model.training.data import Pair
 from headwise.model.turned import Turned
+from headwise.viz_app.core.written import head_dictionary
 from headwise.viz_app.export import COMPUTED, ExportArguments, main
 from headwise.viz_app.heads.composition.scores import composition
-from headwise.viz_app.measuring.dictionaries import head_dictionary, mean_values, values_in
+from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.trace.sentence import run_trace
@@ -118,15 +119,11 @@ def test_a_dictionary_is_by_the_sentence_or_by_the_example_sentences(
     export(own_root, out, "dictionary", *rest)
     rows = table(out)
     encoded = encode_all(pairs, run.tokenizers, max_length=31)
-    values = mean_values(values_in(model, encoded, "cross"))
-    expected = head_dictionary(model, Head("cross", 1, 2), values)
-    [at] = [
-        n
-        for n, id in enumerate(expected.ids.tolist())
-        if run.tokenizers.source.tokens([id]) == [" dog"]
-    ]
-    row = rows["token"].index("dog")
-    assert int(rows["places"][row]) == expected.counts[at]
+    values = mean_values(model, encoded, "cross")
+    expected = head_dictionary(model, run.tokenizers, Head("cross", 1, 2), values)
+    [dog] = [id for id in expected.ids if run.tokenizers.source.tokens([id]) == [" dog"]]
+    at, row = expected.ids.tolist().index(dog), rows["token"].index("dog")
+    assert int(rows["places"][row]) == expected.places[at]
     assert float(rows["raised_by_1"][row]) == pytest.approx(expected.raised_by[at, 0], rel=1e-4)
     [name] = run.tokenizers.target.tokens([int(expected.lowered[at, 0])])
     assert rows["lowers_1"][row].lstrip("·") == name.strip()

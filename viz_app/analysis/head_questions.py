@@ -66,11 +66,9 @@ def written_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
     """
     place = asked.row_of(row)
     key = int(first_largest(asked.trace.attention[asked.head.kind][asked.head[1:]][place]))
-    written = asked.written(asked.head)
-    found = written.dictionary
-    ids = [*found.raised[key][:2].tolist(), *found.lowered[key][:2].tolist()]
+    found = asked.written(asked.head)
+    labels = [*found.raises[key][:2].tolist(), *found.lowers[key][:2].tolist()]
     values = [*found.raised_by[key][:2].tolist(), *found.lowered_by[key][:2].tolist()]
-    labels = written.names(ids)
     order = np.argsort(labels, kind="stable")
     choices = tuple(
         Choice(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,13 @@ from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
 from headwise.viz_app.records.account import Account
-from headwise.viz_app.records.dictionary import HeadDictionary
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Floats, Trace
+
+if TYPE_CHECKING:  # questions are asked without torch, which makes dictionaries
+    from headwise.viz_app.core.written import HeadDictionary
 
 Place = tuple[int, ...]
 PlaceWord = Literal["first", "second", "middle", "last"]
@@ -93,18 +95,11 @@ def _no_account() -> Compared:
     raise ValueError("there is no account of a word here; open the page Why")
 
 
-class Written(NamedTuple):
-    """What a head writes for each token that it reads, and how target tokens are named."""
-
-    dictionary: HeadDictionary
-    names: Callable[[Sequence[int]], Sequence[str]]
-
-
 def _no_scores(head: Head, row: int) -> ScoreParts:
     raise ValueError("there are no scores to take apart here; open the page Inside a head")
 
 
-def _no_dictionary(head: Head) -> Written:
+def _no_dictionary(head: Head) -> HeadDictionary:
     raise ValueError("there is no dictionary of a head here; open the page Heads")
 
 
@@ -140,7 +135,7 @@ class Asked:
     """Patches the sentence by the second one of the page."""
     score_parts: Callable[[Head, int], ScoreParts] = _no_scores
     """Takes a row of a head's scores apart."""
-    written: Callable[[Head], Written] = _no_dictionary
+    written: Callable[[Head], HeadDictionary] = _no_dictionary
     """Computes what a head of the decoder writes for each key of the sentence."""
 
     @cached_property

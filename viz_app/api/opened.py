@@ -26,15 +26,15 @@ from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
 from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
+from headwise.viz_app.core.written import HeadDictionary, head_dictionary
 from headwise.viz_app.heads.composition.paths import PathEffects, path
 from headwise.viz_app.heads.composition.scores import Composition, composition
+from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.measuring.alike import AlikeHeads, heads_alike
 from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.dictionaries import head_dictionary, mean_values, values_in
 from headwise.viz_app.measuring.find import find_rows
 from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.account import Account
-from headwise.viz_app.records.dictionary import HeadDictionary
 from headwise.viz_app.records.find import FoundRows, RowQuery
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.scores import ScoreParts
@@ -250,8 +250,8 @@ class OpenedCheckpoint(Checkpoint):
             DataError: if the model can take none of the pairs.
         """
         asked = to_head(head)
-        values = mean_values(values_in(self.model, self._encoded(pairs), asked.kind))
-        return head_dictionary(self.model, asked, values, named=named)
+        values = mean_values(self.model, self._encoded(pairs), asked.kind)
+        return head_dictionary(self.model, self.tokenizers, asked, values, named=named)
 
     def find_rows(self, query: RowQuery, pairs: Sequence[tuple[str, str]]) -> FoundRows:
         """Find the rows of attention maps in which a head has weight on something.

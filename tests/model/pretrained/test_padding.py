@@ -19,7 +19,7 @@ from headwise.model.passes import run_with_cache
 from headwise.model.pretrained.folders import quiet
 from headwise.model.runs import open_run
 from headwise.viz_app.api.runs import wrap
-from headwise.viz_app.measuring.dictionaries import written_logits
+from headwise.viz_app.core.written import written_logits
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.eager import Eager

@@ -19,15 +19,14 @@ from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
     Question,
-    Written,
     first_difference,
     heaviest_row,
     most_changed_row,
     place_of,
 )
 from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
+from headwise.viz_app.core.written import HeadDictionary
 from headwise.viz_app.records.account import Account, EncoderParts, StreamParts
-from headwise.viz_app.records.dictionary import HeadDictionary
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import PairScores
 from headwise.viz_app.records.patching import Patching, Stretch
@@ -98,11 +97,13 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
     )
 
 
-def written(head: Head) -> Written:
+def written(head: Head) -> HeadDictionary:
     """A head that raises tokens 3 and 1, and lowers 0 and 2, whatever it reads."""
     ids, by = np.array([[3, 1]] * 20), np.array([[2.5, 1.0]] * 20, np.float32)
-    found = HeadDictionary(ids[:, 0], ids[:, 0], ids, by, np.array([[0, 2]] * 20), -by)
-    return Written(found, lambda named: [f"t{id}" for id in named])
+    names, lowers = np.array([["t3", "t1"]] * 20), np.array([["t0", "t2"]] * 20)
+    of_tokens = {"ids": ids[:, 0], "token": names[:, 0], "places": ids[:, 0]}
+    raised = {"raised": ids, "raises": names, "raised_by": by}
+    return HeadDictionary(**of_tokens, **raised, lowered=ids, lowers=lowers, lowered_by=-by)
 
 
 def scored(head: Head, row: int) -> ScoreParts:

@@ -13,7 +13,6 @@ from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.interface import Head, Kind
 from headwise.model.interventions import ablate
 from headwise.model.runs import log_file, read_log_file
-from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.correspondence import corresponding, stretch_labels
@@ -22,13 +21,11 @@ from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
-    Written,
     first_difference,
     most_changed_row,
 )
+from headwise.viz_app.core.written import HeadDictionary, head_dictionary, values_here
 from headwise.viz_app.lessons.records import Lesson, Step
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.dictionaries import head_dictionary, values_in
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
@@ -164,11 +161,10 @@ def _compared(name: str, step: int, trace: Trace, view: View, of: Step) -> Compa
     return Compared(account, "this", "that")
 
 
-def _written(name: str, step: int, trace: Trace, head: Head) -> Written:
-    pair = EncodedPair(0, Pair("", ""), list(trace.source.ids), list(trace.target_ids))
+def _written(name: str, step: int, trace: Trace, head: Head) -> HeadDictionary:
     model = model_of(name, step)
-    found = head_dictionary(model, head, values_in(model, [pair], head.kind))
-    return Written(found, run_of(name).tokenizers.target.tokens)
+    values = values_here(model, trace, head.kind)
+    return head_dictionary(model, run_of(name).tokenizers, head, values)
 
 
 def _patched(name: str, step: int, a: Trace, other: str) -> PatchedPair:

@@ -512,11 +512,9 @@ def score_term(asked: Asked, given: Given) -> Truth:
 def written_token(asked: Asked, given: Given) -> Truth:
     kind, layer, head = asked.head
     key = int(asked.trace.attention[kind][layer, head, row_of(asked, given)].argmax())
-    written = asked.written(asked.head)
-    found = written.dictionary
+    found = asked.written(asked.head)
     assert (np.diff(found.raised_by[key]) <= 0).all()
-    ids = [*found.raised[key][:2], *found.lowered[key][:2]]
-    names = written.names(list(map(int, ids)))
+    names = [*found.raises[key][:2], *found.lowers[key][:2]]
     right = sorted(names).index(names[0])
     return Truth(frozenset({(right,)}), always=(f"{found.raised_by[key][0]:+.1f}",))
 

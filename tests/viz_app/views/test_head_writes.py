@@ -11,10 +11,10 @@ import pytest
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Head
 from headwise.model.training.data import Pair
-from headwise.viz_app.measuring.dictionaries import head_dictionary, mean_values, values_in
+from headwise.viz_app.core.written import HeadDictionary, head_dictionary
+from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.measuring.plain import encode_all
-from headwise.viz_app.records.dictionary import HeadDictionary
 from tests.viz_app.measures import SENTENCES
 from tests.viz_app.views.driver import STEPS, Calls, Page, Start, array, record_calls, table
 from tests.viz_app.views.test_heads import made_up, said
@@ -42,7 +42,7 @@ def dictionary(run: TrainedRun, head: Head) -> HeadDictionary:
     pairs = encode_all(
         [Pair(each.source, each.reference) for each in SENTENCES], run.tokenizers, max_length=31
     )
-    return head_dictionary(model, head, mean_values(values_in(model, pairs, head.kind)))
+    return head_dictionary(model, run.tokenizers, head, mean_values(model, pairs, head.kind))
 
 
 def first_named(row: list[str]) -> tuple[float, float]:

@@ -8,12 +8,7 @@ from typing import TypeVar
 import streamlit as st
 
 from headwise.model.interface import Description, Head, Seq2SeqModel
-from headwise.model.training.data import Pair
-from headwise.viz_app.analysis.dictionary import token_names
 from headwise.viz_app.analysis.labels import next_token_label
-from headwise.viz_app.analysis.question import Written
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.dictionaries import head_dictionary, no_dictionary, values_in
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Trace
@@ -222,26 +217,4 @@ def score_parts_of(run: Run, trace: Trace, head: Head, row: int) -> ScoreParts:
         0 if head.kind == "encoder_self" else row,
         (head, row),
         lambda model: run_score_parts(model, trace, head, row),
-    )
-
-
-def written_here(run: Run, trace: Trace, head: Head) -> Written:
-    """Return what a head of the decoder writes for each token that it reads in a trace.
-
-    Raises:
-        ValueError: if it is a head of the encoder.
-    """
-    if why := no_dictionary(run.description, head):
-        raise ValueError(why)
-    pair = EncodedPair(0, Pair("", ""), list(trace.source.ids), list(trace.target_ids))
-    return Written(
-        of_prediction(
-            "dictionary",
-            run,
-            trace,
-            len(trace.predicted) - 1,
-            head,
-            lambda model: head_dictionary(model, head, values_in(model, [pair], head.kind)),
-        ),
-        lambda ids: token_names(run.tokenizers, None, ids),
     )

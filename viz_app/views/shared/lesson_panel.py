@@ -18,7 +18,6 @@ from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
     Question,
-    Written,
     first_difference,
     heaviest_row,
     most_changed_row,
@@ -26,6 +25,7 @@ from headwise.viz_app.analysis.question import (
 )
 from headwise.viz_app.analysis.questions import Way, ask, read_parameters
 from headwise.viz_app.analysis.vector_questions import scaled_row
+from headwise.viz_app.core.written import HeadDictionary
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.records.measures import Curve
@@ -37,7 +37,6 @@ from headwise.viz_app.views.shared.accounts import (
     asked_account,
     compared_words,
     score_parts_of,
-    written_here,
 )
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
@@ -68,6 +67,7 @@ from headwise.viz_app.views.shared.target import beam_sizes
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
 from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_on_slider, show_figure
+from headwise.viz_app.views.shared.written import written_here
 from headwise.viz_app.views.state import View
 
 _HINTS: dict[Way, str] = {
@@ -162,7 +162,7 @@ def _ask(
         account=lambda: _compared(selection, trace),
         patched_pair=lambda: patched_pair_of(selection, trace, note_done),
         score_parts=partial(score_parts_of, run, trace),
-        written=lambda head: written_here(run, trace, head),
+        written=partial(written_here, run, trace),
     )
     return asked, ask(step.ask, read_parameters(step.ask, step.parameters), asked)
 
@@ -180,7 +180,7 @@ def make_asked(
     account: Callable[[], Compared],
     patched_pair: Callable[[], PatchedPair],
     score_parts: Callable[[Head, int], ScoreParts],
-    written: Callable[[Head], Written],
+    written: Callable[[Head], HeadDictionary],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
     kind, inside = shown.kind, page == "inside"

@@ -1,46 +1,45 @@
-"""What the chosen head writes: its dictionary, how good that is, and both through training."""
+"""Draw what the chosen head writes: its dictionary, how good that is, and both through training."""
 
 from __future__ import annotations
 
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from headwise.model.interface import Head, Kind, head_name
-from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.curves import spread
-from headwise.viz_app.analysis.dictionary import (
-    HELD_NOTE,
-    best_other,
-    copying_sentence,
-    dictionary_arrays,
-    entry_text,
-    precision_sentence,
-    token_names,
-)
 from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
-from headwise.viz_app.figures.checkpoint_lines import measure_lines
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.dictionaries import (
-    MOST_FREQUENT,
-    chosen_values,
-    head_dictionary,
+from headwise.viz_app.core.written import (
+    HeadDictionary,
+    TokenValues,
     no_dictionary,
-    values_in,
+    values_here,
+    written_bytes,
 )
-from headwise.viz_app.records.dictionary import HeadDictionary, TokenValues, WritingScores
+from headwise.viz_app.figures.checkpoint_lines import measure_lines
+from headwise.viz_app.heads.dictionary.means import (
+    MOST_FREQUENT,
+    frequent,
+    mean_values,
+    with_means,
+)
+from headwise.viz_app.heads.dictionary.scores import (
+    Lexicon,
+    WritingScores,
+    copying,
+    lexicon_of,
+    lexicon_precision,
+)
+from headwise.viz_app.measuring.stages import find_aligning_head
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.caches import Run, translation_of, weights_of
-from headwise.viz_app.views.heads.dictionaries import (
-    frequent_values,
-    lexicon_for,
-    logits_bytes,
-    mean_values_of,
-    scores_of,
-)
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.caches import Run, trace_of, weights_of
 from headwise.viz_app.views.heads.sentences import examples_of
+from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.download import offer_arrays
+from headwise.viz_app.views.shared.download import offer_record
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
+from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
@@ -52,7 +51,15 @@ from headwise.viz_app.views.shared.widgets import (
     show_figure,
     show_heading,
 )
+from headwise.viz_app.views.shared.written import dictionary_of
 
+_HELD_NOTE = (
+    "A head that looks at a token adds α v W_O to the stream. v W_O is taken through the norms "
+    "after it and through the output matrix; the norms' divisors are held, and like α they only "
+    "scale all logits of a token, so that they are given in standard deviations over the "
+    "vocabulary. It is what the head writes where it looks, directly: whether it looks there, and "
+    "what later layers make of it, this does not say."
+)
 _MOST_SHOWN = 40
 """Tokens that the table shows; the file has all."""
 _MOST_STEPS = 40
@@ -70,10 +77,10 @@ def show_writes(selection: Selection, measures: Measures) -> None:
     values = _choose_tokens(selection, measures, head.kind)
     if values is None:
         return
-    found = _dictionary_of(selection, head, values)
+    found = dictionary_of(selection.run, selection.step, head, values)
     _show_table(selection, measures, head, found)
     only = None if view().heads.dictionary_training else head
-    scores = scores_of(selection.run, selection.step, measures, head.kind, only)
+    scores = _scores_of(selection.run, selection.step, measures, head.kind, only)
     st.markdown(f"**{head_label(head)}**: {_in_words(selection.run, measures, scores, head)}")
     _show_training(selection, measures, head)
 
@@ -102,70 +109,59 @@ def _choose_tokens(selection: Selection, measures: Measures, kind: Kind) -> Toke
                 **control("dictionary_words", "Words to look up"),
             ).strip()
     if of == "frequent":
-        return frequent_values(run, step, measures, kind)
+        return _frequent_values(run, step, measures, kind)
     if of == "typed" and not typed:
         return None
-    source = typed if of == "typed" and kind == "cross" else selection.text
-    target = translation_of(run, step, source)
-    if of == "typed" and kind != "cross":
+    source, target = selection.text, None
+    if of == "typed" and kind == "cross":
+        source = typed
+    elif of == "typed":
         target = tuple(run.tokenizers.encode_target(typed))
-    pair = EncodedPair(
-        0, Pair(source, ""), run.tokenizers.encode_source(source.strip()), list(target)
-    )
-    here = values_in(weights_of(run, step).model, [pair], kind)
-    return here if of == "sentence" else _with_means(run, step, measures, kind, here)
-
-
-def _with_means(
-    run: Run, step: int, measures: Measures, kind: Kind, here: TokenValues
-) -> TokenValues:
-    """Return means in place of the values of typed tokens that the example sentences have."""
+    here = ask_trace(values_here, run, trace_of(run, step, source, target), kind)
+    if of == "sentence":
+        return here
     vocabulary = run.tokenizers.target if kind == "decoder_self" else run.tokenizers.source
-    ids = list(dict.fromkeys(id for id in here.ids.tolist() if id not in vocabulary.control_ids))
-    means, alone = mean_values_of(run, step, measures, kind), chosen_values(here, ids)
-    counts, values = np.zeros(len(ids), np.int64), alone.values.copy()
-    for place, id in enumerate(ids):
-        if id in means.ids:
-            of_token = chosen_values(means, [id])
-            counts[place], values[:, :, place] = of_token.counts[0], of_token.values[:, :, 0]
-    return TokenValues(alone.ids, counts, values)
+    return with_means(here, _mean_values(run, step, measures, kind), vocabulary.control_ids)
+
+
+def _mean_values(run: Run, step: int, measures: Measures, kind: Kind) -> TokenValues:
+    """Return the mean value of each token over the example sentences."""
+    weights = weights_of(run, step)
+    return cached(
+        "values of tokens",
+        (str(run.folder), weights.sha256, measures.examples_corpus.sha256, kind),
+        lambda: mean_values(weights.model, examples_of(run, measures), kind),
+        facts=lambda found: {"run": run.name, "step": step, "tokens": len(found.ids)},
+        says="Reading the example sentences",
+    )
+
+
+def _frequent_values(run: Run, step: int, measures: Measures, kind: Kind) -> TokenValues:
+    return frequent(_mean_values(run, step, measures, kind), run.tokenizers, run.counts)
 
 
 # --- the dictionary ------------------------------------------------------------------------------
-
-
-def _dictionary_of(selection: Selection, head: Head, values: TokenValues) -> HeadDictionary:
-    weights = weights_of(selection.run, selection.step)
-    return cached(
-        "dictionary",
-        (weights.sha256, head, values.ids.tobytes(), values.values.tobytes()),
-        lambda: head_dictionary(weights.model, head, values),
-        facts=lambda found: {"run": selection.run.name, "tokens": len(found.ids)},
-        needs=logits_bytes(selection.run),
-    )
 
 
 def _show_table(
     selection: Selection, measures: Measures, head: Head, found: HeadDictionary
 ) -> None:
     run, of = selection.run, view().heads.dictionary_of
-    read = token_names(run.tokenizers, head.kind, found.ids.tolist())
-    sides = ((found.raised, found.raised_by), (found.lowered, found.lowered_by))
-    written = [
-        (token_names(run.tokenizers, None, ids), values)
-        for side in sides
-        for ids, values in zip(side[0].tolist(), side[1], strict=True)
-    ]
-    texts = [entry_text(names, values) for names, values in written]
-    count = len(read)
+
+    def written(names: NDArray[np.str_], logits: Floats) -> MarkedText:
+        named = zip(names.tolist(), logits.tolist(), strict=True)
+        text = "  ".join(f"{name} {logit:+.1f}" for name, logit in named)
+        return MarkedText((TextPart(text),), run.target_language)
+
+    count = len(found.ids)
     rows = [
         Row(
             str(place),
             (
-                read[place],
-                _seen(int(found.counts[place]), of),
-                MarkedText((TextPart(texts[place]),), run.target_language),
-                MarkedText((TextPart(texts[count + place]),), run.target_language),
+                str(found.token[place]),
+                _seen(int(found.places[place]), of),
+                written(found.raises[place], found.raised_by[place]),
+                written(found.lowers[place], found.lowered_by[place]),
             ),
         )
         for place in range(min(count, _MOST_SHOWN))
@@ -183,13 +179,13 @@ def _show_table(
         f"The {len(rows)} first of {count} tokens; the file has all. " if count > len(rows) else ""
     )
     st.caption(
-        f"{more}{HELD_NOTE} A value is the mean over the places of a token in the "
+        f"{more}{_HELD_NOTE} A value is the mean over the places of a token in the "
         f"{measures.examples_corpus.sentences:,} example sentences, so that contexts are averaged; "
         "“here” is its value in this sentence, “alone” that of a typed word that none of them has."
     )
-    offer_arrays(
+    offer_record(
         "The dictionary",
-        lambda ending: dictionary_arrays(found, run.tokenizers, head.kind),
+        found,
         run=run.name,
         step=selection.step,
         of=f"writes-{head_name(head)}",
@@ -215,22 +211,70 @@ def _open(selection: Selection, measures: Measures, head: Head, token: int) -> N
 # --- how good it is ------------------------------------------------------------------------------
 
 
+def _aligner(run: Run, measures: Measures) -> int:
+    """Return the place of the head of the last checkpoint that aligns words best."""
+    last = run.steps()[-1]
+    of_last = measures_of(run, [last]).by_step.get(last)
+    errors = None if of_last is None else of_last.values["aer_predicted"]["cross"]
+    if errors is not None and np.isfinite(errors).any():
+        return int(np.nanargmin(errors))
+    pairs = examples_of(run, measures)
+    return find_aligning_head(weights_of(run, last).model, run.tokenizers, pairs, None)
+
+
+def _lexicon_for(run: Run, measures: Measures) -> Lexicon:
+    """Return the lexicon that the last checkpoint makes of the example sentences."""
+    last = weights_of(run, run.steps()[-1])
+    return cached(
+        "lexicon",
+        (str(run.folder), last.sha256, measures.examples_corpus.sha256),
+        lambda: lexicon_of(
+            last.model, run.tokenizers, examples_of(run, measures), _aligner(run, measures)
+        ),
+        facts=lambda found: {"run": run.name, "entries": len(found.source)},
+        says="Aligning the example sentences",
+    )
+
+
+def _scores_of(
+    run: Run, step: int, measures: Measures, kind: Kind, only: Head | None = None
+) -> WritingScores:
+    """Score all heads of a kind, or only one, at a checkpoint, by the example sentences."""
+    weights = weights_of(run, step)
+    lexicon = _lexicon_for(run, measures) if kind == "cross" else None
+
+    def compute() -> WritingScores:
+        if lexicon is None:
+            values = _frequent_values(run, step, measures, kind)
+            return copying(weights.model, values, only=only)
+        values = _mean_values(run, step, measures, kind)
+        return lexicon_precision(weights.model, values, lexicon, only=only)
+
+    return cached(
+        "what heads write",
+        (str(run.folder), weights.sha256, measures.examples_corpus.sha256, kind, only),
+        compute,
+        facts=lambda _: {"run": run.name, "step": step},
+        says="Scoring what heads write",
+        needs=written_bytes(
+            run.description, MOST_FREQUENT if lexicon is None else len(lexicon.source)
+        ),
+    )
+
+
 def _in_words(run: Run, measures: Measures, scores: WritingScores, head: Head) -> str:
     if scores.tokens < 2:
         return "no score, since the example sentences give too few tokens."
-    other = best_other(scores, head)
-    score = "" if other is None else f"{scores.values[other.layer, other.head]:.2f}"
-    beside = (
-        "" if other is None else f" The largest of the other heads is {score}, {head_label(other)}."
-    )
+    said = scores.said(head)
+    if (other := scores.best_other(head)) is not None:
+        largest = f"{scores.values[other.layer, other.head]:.2f}"
+        said += f" The largest of the other heads is {largest}, {head_label(other)}."
     if head.kind == "decoder_self":
-        return f"{copying_sentence(scores, head)}{beside}"
-    aligner = lexicon_for(run, measures)[1]
+        return said
     return (
-        f"{precision_sentence(scores, head)}{beside} The lexicon has the source words of one token "
-        f"and the tokens to which most links of {head_label(aligner)} at checkpoint "
-        f"{run.steps()[-1]:,} lead in the example sentences, two at least: it is the model's "
-        "own, no person's."
+        f"{said} The lexicon has the source words of one token and the tokens to which most links "
+        f"of {head_label(_lexicon_for(run, measures).head)} at checkpoint {run.steps()[-1]:,} lead "
+        "in the example sentences, two at least: it is the model's own, no person's."
     )
 
 
@@ -249,7 +293,7 @@ def _show_training(selection: Selection, measures: Measures, head: Head) -> None
     def compute(note: NoteDone) -> list[WritingScores]:
         found = []
         for done, step in enumerate(steps, 1):
-            found.append(scores_of(run, step, measures, head.kind))
+            found.append(_scores_of(run, step, measures, head.kind))
             note(done, len(steps))
         return found
 

@@ -1,0 +1,56 @@
+"""Values of tokens without a sentence: their means over the places of a corpus.
+
+``n`` tokens; contexts are averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+import numpy as np
+
+from headwise.model.interface import Kind, Seq2SeqModel, Tokenizers
+from headwise.model.run_info import Counts
+from headwise.viz_app.core.written import TokenValues, values_in
+from headwise.viz_app.measuring.batches import EncodedPair
+
+MOST_FREQUENT = 200
+"""Tokens of which heads are asked what they write."""
+
+
+def mean_values(model: Seq2SeqModel, pairs: Sequence[EncodedPair], kind: Kind) -> TokenValues:
+    """Return the mean value of each token over its places in some pairs, ids rising."""
+    found = values_in(model, pairs, kind)
+    ids, place, counts = np.unique(found.ids, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(ids), *np.moveaxis(found.values, 2, 0).shape[1:]))
+    np.add.at(sums, place, np.moveaxis(found.values, 2, 0))
+    means = np.moveaxis(sums / counts[:, None, None, None], 0, 2)
+    return TokenValues(kind, ids, counts, means.astype(found.values.dtype))
+
+
+def frequent(means: TokenValues, tokenizers: Tokenizers, counts: Counts | None) -> TokenValues:
+    """Return the values of the tokens that are most frequent in the training data, those first.
+
+    Without its counts they are those that are most frequent among the values. Tokens that stand for
+    no text are left out.
+    """
+    is_target = means.kind == "decoder_self"
+    control = (tokenizers.target if is_target else tokenizers.source).control_ids
+    times = means.counts
+    if counts is not None:
+        times = np.array(counts.target if is_target else counts.source)[means.ids]
+    order = np.lexsort([means.ids, -times])
+    return means.of([int(id) for id in means.ids[order] if id not in control][:MOST_FREQUENT])
+
+
+def with_means(here: TokenValues, means: TokenValues, control: Container[int]) -> TokenValues:
+    """Return each token once, its mean value where it has one, else the value here, as 0 places.
+
+    Those in ``control`` are left out.
+    """
+    alone = here.of(list(dict.fromkeys(id for id in here.ids.tolist() if id not in control)))
+    known = np.isin(alone.ids, means.ids)
+    of_known = means.of(alone.ids[known].tolist())
+    counts, values = np.zeros_like(alone.ids), alone.values.copy()
+    counts[known], values[:, :, known] = of_known.counts, of_known.values
+    return TokenValues(here.kind, alone.ids, counts, values)
