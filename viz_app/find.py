@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import tyro
 
 from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
 from headwise.model.files import write_bytes
-from headwise.model.interface import Kind, head_name, parse_head
+from headwise.model.interface import Kind, parse_head
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.api.pairs import read_pairs
 from headwise.viz_app.core.record import check_out
+from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
+from headwise.viz_app.heads.rows.search import MOST_FOUND, find_rows
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.find import MOST_FOUND, find_rows
 from headwise.viz_app.measuring.plain import encode_all
-from headwise.viz_app.records.find import RowQuery, WantedKeys
 
 
 @dataclass(frozen=True)
@@ -81,21 +80,8 @@ def main(arguments: FindArguments) -> None:
         pairs = read_pairs(arguments.data, run, columns=arguments.columns, most=arguments.sentences)
     sentences = encode_all(pairs, run.tokenizers, max_length=run.description.max_length)
     found = find_rows(checkpoint.model, run.tokenizers, sentences, query, most=arguments.most)
-    by_number = {each.number: each for each in sentences}
-    rows = [
-        {
-            "source": by_number[row.sentence].pair.source,
-            "target": by_number[row.sentence].pair.target,
-            "head": head_name(row.head),
-            "query": row.query,
-            "keys": row.keys,
-            "weight": row.weight,
-        }
-        for row in found.rows
-    ]
-    counts = {"count": found.count, "of": found.of, "by_chance": found.by_chance}
-    write_bytes(arguments.out, orjson.dumps({**counts, "rows": rows}))
-    print(f"{found.count:,} of {found.of:,} rows of {len(sentences):,} sentences")
+    write_bytes(arguments.out, found.to_json(sentences))
+    print(f"{found.said} of {len(sentences):,} sentences")
 
 
 if __name__ == "__main__":

@@ -30,12 +30,12 @@ from headwise.viz_app.core.written import HeadDictionary, head_dictionary
 from headwise.viz_app.heads.composition.paths import PathEffects, path
 from headwise.viz_app.heads.composition.scores import Composition, composition
 from headwise.viz_app.heads.dictionary.means import mean_values
+from headwise.viz_app.heads.rows.query import RowQuery
+from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.measuring.alike import AlikeHeads, heads_alike
 from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.find import find_rows
 from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.account import Account
-from headwise.viz_app.records.find import FoundRows, RowQuery
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.trace.account import run_account, word_to_compare

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
-from headwise.viz_app.records.find import WantedKeys
+from headwise.viz_app.heads.rows.query import WantedKeys
 from headwise.viz_app.views.choices import NamedHead, choice
 
 

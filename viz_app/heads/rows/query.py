@@ -1,4 +1,4 @@
-"""Rows of attention maps that are looked for in a corpus, and those that were found."""
+"""Which rows of attention maps are looked for in a corpus; pages and links use it without torch."""
 
 from __future__ import annotations
 
@@ -40,33 +40,3 @@ class RowQuery:
             raise ValueError("token: expected a word to look for, got none")
         if self.on == "alone" and self.kind != "cross":
             raise ValueError("alone: is asked of cross-attention, where all heads read the source")
-
-
-@dataclass(frozen=True)
-class FoundRow:
-    """A row of a head's map has weight on what was looked for."""
-
-    sentence: int
-    """Number of the sentence among those that were searched, from 0."""
-    head: Head
-    query: int
-    """Row of the map, from 0."""
-    keys: tuple[int, ...]
-    """Columns of the keys that were looked for, from 0."""
-    weight: float
-    """What the row has on them together."""
-
-
-@dataclass(frozen=True)
-class FoundRows:
-    """What a search has found."""
-
-    rows: tuple[FoundRow, ...]
-    """Those with the largest weights, largest first; equal ones in the order of the sentences."""
-    count: int
-    """How many rows there are in all."""
-    of: int
-    """How many rows were looked at, once for each head: those with more than one allowed key."""
-    by_chance: int | None
-    """How many of them a head would have that spreads its weight evenly; None for ``alone``, which
-    depends on all heads."""

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 
+import orjson
 import torch
 from torch import Tensor
 
-from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, Vocabulary
+from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, Vocabulary, head_name
+from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     PaddedIds,
@@ -20,10 +23,61 @@ from headwise.viz_app.measuring.batches import (
 )
 from headwise.viz_app.measuring.heads import rows_with_several_keys
 from headwise.viz_app.measuring.sums import punctuation_ids
-from headwise.viz_app.records.find import FoundRow, FoundRows, RowQuery
 
 MOST_FOUND = 50
 """Most rows that are kept."""
+
+
+@dataclass(frozen=True)
+class FoundRow:
+    """A row of a head's map has weight on what was looked for."""
+
+    sentence: int
+    """Number of the sentence among those that were searched, from 0."""
+    head: Head
+    query: int
+    """Row of the map, from 0."""
+    keys: tuple[int, ...]
+    """Columns of the keys that were looked for, from 0."""
+    weight: float
+    """What the row has on them together."""
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """What a search has found."""
+
+    rows: tuple[FoundRow, ...]
+    """Those with the largest weights, largest first; equal ones in the order of the sentences."""
+    count: int
+    """How many rows there are in all."""
+    of: int
+    """How many rows were looked at, once for each head: those with more than one allowed key."""
+    by_chance: int | None
+    """How many of them a head would have that spreads its weight evenly; None for ``alone``, which
+    depends on all heads."""
+
+    @property
+    def said(self) -> str:
+        """How many rows there are of how many, in words."""
+        return f"{self.count:,} of {self.of:,} rows"
+
+    def to_json(self, sentences: Sequence[EncodedPair]) -> bytes:
+        """Return the counts, and the rows with the texts of the sentences that were searched."""
+        pairs = {each.number: each.pair for each in sentences}
+        rows = [
+            {
+                "source": pairs[row.sentence].source,
+                "target": pairs[row.sentence].target,
+                "head": head_name(row.head),
+                "query": row.query,
+                "keys": row.keys,
+                "weight": row.weight,
+            }
+            for row in self.rows
+        ]
+        counts = {"count": self.count, "of": self.of, "by_chance": self.by_chance}
+        return orjson.dumps({**counts, "rows": rows})
 
 
 @torch.inference_mode()
@@ -67,8 +121,7 @@ def find_rows(
 
 def _together(parts: Sequence[FoundRows], most: int) -> FoundRows:
     rows = [row for part in parts for row in part.rows]
-    # Weights that differ by rounding only are in the order of the sentences.
-    rows.sort(key=lambda row: (-round(row.weight, 5), row.sentence, row.head, row.query))
+    rows.sort(key=lambda row: _order(row.weight, row.sentence, row.head, row.query))
     chances = [part.by_chance for part in parts if part.by_chance is not None]
     return FoundRows(
         tuple(rows[:most]),
@@ -76,6 +129,11 @@ def _together(parts: Sequence[FoundRows], most: int) -> FoundRows:
         sum(part.of for part in parts),
         sum(chances) if len(chances) == len(parts) else None,
     )
+
+
+def _order(weight: float, sentence: int, head: Head, query: int) -> tuple[object, ...]:
+    """Sort by weight; those that differ by rounding only by sentence, in whichever batch it is."""
+    return -round(weight, 5), sentence, head, query
 
 
 @dataclass(frozen=True)
@@ -130,6 +188,7 @@ class _Search:
     ) -> FoundRows:
         """Search the maps of all heads of the kind in a batch, (B, H, Q, M)."""
         allowed = ids.allowed(self.query.kind)  # (B, Q, M)
+        weights = weights.masked_fill(~allowed[:, None], 0.0)  # rows of padding have some
         rows = rows_with_several_keys(allowed)  # (B, Q)
         numbers = [
             number for number, head in enumerate(self.heads) if self.query.head in (None, head)
@@ -144,17 +203,22 @@ class _Search:
         if self.query.on != "alone":
             even = wanted[:, 0].sum(dim=-1) / allowed.sum(dim=-1).clamp(min=1)
             by_chance = int(((even >= self.query.least) & rows).sum()) * len(numbers)
-        at = hits.nonzero()
-        order = on_wanted[hits].argsort(descending=True, stable=True)[:most]
+
+        def order(hit: tuple[float, list[int]]) -> tuple[object, ...]:
+            weight, (row, head, query) = hit
+            return _order(weight, places[row], self.heads[numbers[head]], query)
+
         found = [
             FoundRow(
                 places[row],
                 self.heads[numbers[head]],
                 query,
                 tuple(wanted[row, head % wanted.shape[1], query].nonzero()[:, 0].tolist()),
-                float(on_wanted[row, head, query]),
+                weight,
             )
-            for row, head, query in at[order].tolist()
+            for weight, (row, head, query) in nsmallest(
+                most, zip(on_wanted[hits].tolist(), hits.nonzero().tolist(), strict=True), key=order
+            )
         ]
         return FoundRows(tuple(found), int(hits.sum()), int(rows.sum()) * len(numbers), by_chance)
 

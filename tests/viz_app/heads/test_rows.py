@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
+import torch
 
-from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.runs import open_run
 from headwise.model.tokenizer import TokenizerPair
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.find import find_rows
-from headwise.viz_app.records.find import FoundRows, RowQuery, WantedKeys
+from headwise.model.training.data import Pair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
+from headwise.viz_app.heads.rows.search import FoundRows, find_rows
+from headwise.viz_app.measuring import batches
+from headwise.viz_app.measuring.batches import EncodedPair, batches_by_length
+from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
 from tests.imports import ROOT
 
+PAIRS = [
+    Pair("Don't worry, she sees him.", "No te preocupes, ella lo ve."),
+    Pair("Where is the old dog?", "¿Dónde está?"),
+    Pair("The cat", "El gato, el perro."),
+    Pair("The dog, the old dog.", "El perro, el perro viejo, el viejo."),
+]
+"""They differ in length on both sides, and in the last, tokens repeat on both."""
 QUERIES: list[RowQuery] = [
     *(RowQuery(kind, on, 0.15) for kind, on in product(KINDS, ("special", "punctuation"))),
-    *(RowQuery(kind, "same", 0.15) for kind in KINDS if kind != "decoder_self"),  # none repeats
+    *(RowQuery(kind, "same", 0.15) for kind in KINDS),
     *(RowQuery(kind, "distance", 0.15, distance=1 if kind == "cross" else -1) for kind in KINDS),
     RowQuery("cross", "token", 0.15, token="dog"),
     RowQuery("cross", "special", 0.15, head=Head("cross", 1, 2)),
     RowQuery("cross", "alone", 0.3),
     RowQuery("cross", "alone", 0.3, head=Head("cross", 1, 2)),
 ]
+
+
+@pytest.fixture(scope="module")
+def sentences(tokenizers: TokenizerPair) -> tuple[EncodedPair, ...]:
+    return encode_all(PAIRS, tokenizers, max_length=31)
 
 
 def is_wanted(trace: Trace, query: RowQuery, head: Head, row: int, key: int) -> bool:
@@ -59,7 +79,7 @@ def is_wanted(trace: Trace, query: RowQuery, head: Head, row: int, key: int) -> 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: f"{query.kind}-{query.on}")
 def test_rows_are_those_of_each_sentence_by_itself(
-    run: TrainedRun, tokenizers: TokenizerPair, sentences: list[EncodedPair], query: RowQuery
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: tuple[EncodedPair, ...], query: RowQuery
 ) -> None:
     model = load_weights(run, 60).model
     found = find_rows(model, tokenizers, sentences, query, most=10_000)
@@ -91,7 +111,7 @@ def test_rows_are_those_of_each_sentence_by_itself(
 
 
 def test_chance_is_what_even_rows_have(
-    run: TrainedRun, tokenizers: TokenizerPair, sentences: list[EncodedPair]
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: tuple[EncodedPair, ...]
 ) -> None:
     model = load_weights(run, 60).model
     query = RowQuery("encoder_self", "special", 0.1)
@@ -101,11 +121,63 @@ def test_chance_is_what_even_rows_have(
     assert found.by_chance == sum(lengths) * layers * heads  # one </s> in each
 
 
+@pytest.fixture(scope="module")
+def of_books() -> tuple[TrainedRun, Transformer, list[EncodedPair]]:
+    """A shipped model in float64, and example sentences; of each, one more with a target cut short.
+
+    The maps of the encoder are then the same in two sentences, of which the second is the shorter.
+    """
+    run = open_trained_run("books-small", root=ROOT / "checkpoints")
+    step = run.steps()[-1]
+    examples = read_measures(run.folder, step).sentences[20:32]
+    pairs = [Pair(each.source, each.reference) for each in examples]
+    whole = encode_all(pairs, run.tokenizers, max_length=31)
+    short = [replace(each, target=[*each.target[:3], each.target[-1]]) for each in whole]
+    both = [replace(each, number=number) for number, each in enumerate([*whole, *short])]
+    return run, load_weights(run, step, torch.float64).model, both
+
+
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [
+        *((RowQuery(kind, "special", 0.3), 1) for kind in KINDS),
+        *(
+            (RowQuery(kind, on, 0.1, distance=1 if kind == "cross" else -1), 10_000)
+            for kind, on in product(KINDS, ("special", "punctuation", "same", "distance"))
+        ),
+        (RowQuery("cross", "token", 0.3, token="the"), 10_000),
+        (RowQuery("cross", "alone", 0.5), 10_000),
+    ],
+    ids=str,
+)
+def test_a_search_does_not_depend_on_who_shares_a_batch(
+    of_books: tuple[TrainedRun, Transformer, list[EncodedPair]],
+    monkeypatch: pytest.MonkeyPatch,
+    query: RowQuery,
+    most: int,
+) -> None:
+    run, model, sentences = of_books
+
+    def in_batches_of(size: int) -> tuple[list[tuple[object, ...]], list[float]]:
+        by_size = partial(batches_by_length, size=size)
+        monkeypatch.setattr(batches, "batches_by_length", by_size)
+        found = find_rows(model, run.tokenizers, sentences, query, most=most)
+        assert len(found.rows) == min(most, found.count) > 0
+        places = [(row.sentence, row.head, row.query, row.keys) for row in found.rows]
+        counts = found.count, found.of, found.by_chance
+        return [counts, *places], [row.weight for row in found.rows]
+
+    (alone, weights), (together, others) = in_batches_of(1), in_batches_of(32)
+    assert together == alone
+    np.testing.assert_allclose(others, weights, rtol=0, atol=1e-9)
+
+
 def test_a_search_goes_on_where_it_was_put_aside(
-    run: TrainedRun, tokenizers: TokenizerPair, many_sentences: list[EncodedPair]
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: tuple[EncodedPair, ...]
 ) -> None:
     model, query = load_weights(run, 60).model, RowQuery("cross", "special", 0.1)
-    whole, seen = find_rows(model, tokenizers, many_sentences, query), []
+    many = [replace(each, number=place) for place, each in enumerate(sentences * 8)]
+    whole, seen = find_rows(model, tokenizers, many, query), []
 
     def put_aside(done: int, of: int) -> None:
         seen.append((done, of))
@@ -114,11 +186,11 @@ def test_a_search_goes_on_where_it_was_put_aside(
 
     known: dict[int, FoundRows] = {}
     with pytest.raises(InterruptedError):
-        find_rows(model, tokenizers, many_sentences, query, known=known, note_done=put_aside)
+        find_rows(model, tokenizers, many, query, known=known, note_done=put_aside)
     assert len(known) == 1
-    again = find_rows(model, tokenizers, many_sentences, query, known=known, note_done=put_aside)
+    again = find_rows(model, tokenizers, many, query, known=known, note_done=put_aside)
     assert again == whole
-    assert seen[-1] == (len(many_sentences), len(many_sentences))
+    assert seen[-1] == (len(many), len(many))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +210,7 @@ def test_what_cannot_be_asked_is_refused(
 
 
 def test_a_head_or_word_that_is_not_there_is_named(
-    run: TrainedRun, tokenizers: TokenizerPair, sentences: list[EncodedPair]
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: tuple[EncodedPair, ...]
 ) -> None:
     model, copy = load_weights(run, 60).model, open_run("copy", root=ROOT / "checkpoints")
     query = RowQuery("cross", "special", head=Head("cross", 9, 0))

@@ -8,8 +8,8 @@ import streamlit as st
 
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Row, row_table
-from headwise.viz_app.measuring.find import find_rows
-from headwise.viz_app.records.find import FoundRows, RowQuery, WantedKeys
+from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
+from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.heads.sentences import examples_of, marked_row, open_row, passes_bytes
@@ -21,10 +21,7 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.view import change_view, control, view
-from headwise.viz_app.views.shared.widgets import (
-    choose_one,
-    show_heading,
-)
+from headwise.viz_app.views.shared.widgets import choose_one, show_heading
 
 _NAMES: dict[WantedKeys | Literal["nothing"], str] = {
     "nothing": "nothing",
@@ -129,7 +126,7 @@ def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRo
 
 
 def _show(selection: Selection, measures: Measures, query: RowQuery, found: FoundRows) -> None:
-    count, of = found.count, measures.examples_corpus
+    of = measures.examples_corpus
     share = f" ({found.count / found.of:.1%})" if found.of else ""
     chance = (
         ""
@@ -137,10 +134,10 @@ def _show(selection: Selection, measures: Measures, query: RowQuery, found: Foun
         else f" Heads that spread their weight evenly would have {found.by_chance:,}."
     )
     shown = f" The {len(found.rows)} with the largest weights are listed." * (
-        len(found.rows) < count
+        len(found.rows) < found.count
     )
     st.caption(
-        f"{count:,} of {found.of:,} rows{share} of the {of.sentences:,} example sentences; the "
+        f"{found.said}{share} of the {of.sentences:,} example sentences; the "
         f"targets are {targets_of(measures)}.{chance}{shown}{_NOTES.get(query.on, '')} A weight "
         "says where a head looks, not that what lies there is used."
     )
