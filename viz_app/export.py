@@ -10,15 +10,14 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError
+from headwise.model.checkpoint import Checkpoint, CheckpointError
 from headwise.model.files import write_bytes
-from headwise.model.interface import DEFAULT_LANGUAGES, Head, Kind, Languages, parse_head
-from headwise.model.placement import DEFAULT_PLACEMENT, Placement
-from headwise.model.runs import Run, open_checkpoint
+from headwise.model.interface import Head, Kind, parse_head
+from headwise.model.runs import Run
 from headwise.model.training.data import DataError, Pair
-from headwise.model.turned import Turned, parse_pinned, parse_turned
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.core.computed import Computed
+from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.core.record import TABLES, check_out
 from headwise.viz_app.core.written import TokenValues, head_dictionary, values_here
 from headwise.viz_app.heads.composition.paths import path
@@ -29,11 +28,12 @@ from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import writer_for
 from headwise.viz_app.trace.saved import read_trace
-from headwise.viz_app.trace.sentence import run_trace
 
 COMPUTED: dict[str, Computed[..., Any]] = {"composition": composition, "path": path}
 """What can be written of heads, by its name."""
 _LOG = logging.getLogger(__name__)
+_NONE = SentenceOptions(run="", text="")
+"""Neither a run nor a sentence, where a saved trace or weights are enough."""
 
 
 @dataclass(frozen=True)
@@ -55,31 +55,13 @@ class ExportArguments:
 
     out: Annotated[Path, tyro.conf.Positional]
     """File to write; .html, .npz or .json, of heads .tsv, .npz or .json."""
-    run: str | None = None
-    """Name of the run."""
-    text: str | None = None
-    """The sentence to translate."""
+    sentence: Annotated[SentenceOptions, tyro.conf.arg(name="")] = _NONE
     content: Literal["sentence", "composition", "path", "dictionary"] = "sentence"
     """What is written."""
     heads: tuple[str, ...] = ()
     """The heads that it is about, such as cross.2.4: two for a path, one for a dictionary."""
-    step: int | None = None
-    """Checkpoint; without it, the last."""
-    target: str | None = None
-    """A translation to force; without it, the model's own."""
-    turn: tuple[str, ...] = ()
-    """Heads with their strengths, such as cross.2.4:1.5; a head alone, cross.2.4, is off."""
-    pin: tuple[str, ...] = ()
-    """Rows of attention weights that are set, such as cross.2.4:3:5, the third row of the head onto
-    the fifth key; cross.2.4:3:mean onto all keys alike."""
     trace: Path | None = None
     """A saved .npz or .json file to write in another form, instead of a run and a text."""
-    languages: Languages = DEFAULT_LANGUAGES
-    """Languages or task of a model that knows several."""
-    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
-    """Where the model computes, and how precisely."""
-    checkpoints: Path = CHECKPOINTS
-    """Folder of the runs."""
 
 
 def main(arguments: ExportArguments) -> None:
@@ -112,43 +94,27 @@ def main(arguments: ExportArguments) -> None:
 def _trace(arguments: ExportArguments) -> Trace:
     if arguments.trace is not None:
         return read_trace(arguments.trace)
-    if arguments.run is None or arguments.text is None:
+    if not (arguments.sentence.run and arguments.sentence.text):
         raise ValueError("expected --run and --text, or --trace with a saved trace")
-    return _trace_by(arguments, *_open(arguments))
-
-
-def _open(arguments: ExportArguments) -> tuple[Run, Checkpoint]:
-    return open_checkpoint(
-        arguments.run or "",
-        arguments.step,
-        arguments.checkpoints,
-        arguments.placement,
-        arguments.languages,
-    )
-
-
-def _trace_by(arguments: ExportArguments, run: Run, checkpoint: Checkpoint) -> Trace:
-    turned = Turned(
-        tuple(map(parse_turned, arguments.turn)), tuple(map(parse_pinned, arguments.pin))
-    )
-    text = arguments.text or ""
-    return run_trace(checkpoint.model, run.tokenizers, text, arguments.target, turned=turned)
+    return arguments.sentence.trace(*arguments.sentence.open())
 
 
 def _write_of_heads(arguments: ExportArguments, heads: list[Head]) -> None:
     """Write composition, a path or a dictionary, and print what it is of."""
     check_out(arguments.out, TABLES)
     content = arguments.content
-    if arguments.run is None or arguments.trace is not None:
+    if not arguments.sentence.run or arguments.trace is not None:
         raise ValueError(f"--content {content}: expected --run, and no --trace")
-    if content == "path" and arguments.text is None:
+    if content == "path" and not arguments.sentence.text:
         raise ValueError("--text: expected a sentence in which the path is followed")
-    run, checkpoint = _open(arguments)
+    run, checkpoint = arguments.sentence.open()
     if content == "dictionary":
         values = _values(arguments, run, checkpoint, heads[0].kind)
         record: Any = head_dictionary(checkpoint.model, run.tokenizers, heads[0], values)
     else:
-        given = [_trace_by(arguments, run, checkpoint)] if COMPUTED[content].of == "trace" else []
+        given = (
+            [arguments.sentence.trace(run, checkpoint)] if COMPUTED[content].of == "trace" else []
+        )
         record = COMPUTED[content](checkpoint.model, *given, *heads)
     write_bytes(arguments.out, record.file(arguments.out.suffix))
     _LOG.info("export: run %s, step %d, %s", run.name, checkpoint.step, content)
@@ -159,8 +125,8 @@ def _values(
     arguments: ExportArguments, run: Run, checkpoint: Checkpoint, kind: Kind
 ) -> TokenValues:
     """Return the values of tokens in the sentence, or their means over the example sentences."""
-    if arguments.text is not None:
-        return values_here(checkpoint.model, _trace_by(arguments, run, checkpoint), kind)
+    if arguments.sentence.text:
+        return values_here(checkpoint.model, arguments.sentence.trace(run, checkpoint), kind)
     measures = read_measures(run.folder, checkpoint.step)
     pairs = [Pair(each.source, each.reference) for each in measures.sentences]
     encoded = encode_all(pairs, run.tokenizers, max_length=run.description.max_length)

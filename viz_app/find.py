@@ -9,13 +9,12 @@ from typing import Annotated
 
 import tyro
 
-from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.checkpoint import CheckpointError
 from headwise.model.files import write_bytes
 from headwise.model.interface import Kind, parse_head
-from headwise.model.placement import DEFAULT_PLACEMENT, Placement
-from headwise.model.runs import open_checkpoint
 from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.api.pairs import read_pairs
+from headwise.viz_app.core.options import CheckpointOptions
 from headwise.viz_app.core.record import check_out
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import MOST_FOUND, find_rows
@@ -29,8 +28,7 @@ class FindArguments:
 
     out: Annotated[Path, tyro.conf.Positional]
     """File to write; .json."""
-    run: str
-    """Name of the run."""
+    checkpoint: Annotated[CheckpointOptions, tyro.conf.arg(name="")]
     on: WantedKeys
     """On which keys: a token, punctuation, special tokens, the same token as that of the row, the
     key at a distance from the row, or source tokens at which no other head looks."""
@@ -52,12 +50,6 @@ class FindArguments:
     """Most pairs of them."""
     most: int = MOST_FOUND
     """Most rows to write, largest weights first; all are counted."""
-    step: int | None = None
-    """Checkpoint; without it, the last."""
-    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
-    """Where the model computes, and how precisely."""
-    checkpoints: Path = CHECKPOINTS
-    """Folder of the runs."""
 
 
 def main(arguments: FindArguments) -> None:
@@ -70,9 +62,7 @@ def main(arguments: FindArguments) -> None:
     head = parse_head(arguments.head) if arguments.head is not None else None
     kind = arguments.kind if head is None else head.kind
     query = RowQuery(kind, arguments.on, arguments.least, head, arguments.token, arguments.distance)
-    run, checkpoint = open_checkpoint(
-        arguments.run, arguments.step, arguments.checkpoints, arguments.placement
-    )
+    run, checkpoint = arguments.checkpoint.open()
     if arguments.data is None:
         examples = read_measures(run.folder, checkpoint.step).sentences
         pairs = [Pair(each.source, each.reference) for each in examples]

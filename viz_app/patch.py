@@ -10,13 +10,11 @@ from typing import Annotated
 
 import tyro
 
-from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.checkpoint import CheckpointError
 from headwise.model.files import write_bytes
-from headwise.model.interface import DEFAULT_LANGUAGES, Languages
-from headwise.model.placement import DEFAULT_PLACEMENT, Placement
-from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.api.patches import patch_texts
+from headwise.viz_app.core.options import CheckpointOptions
 from headwise.viz_app.core.record import check_out, written_as
 from headwise.viz_app.trace.patching import MOST_SECONDS
 
@@ -37,8 +35,7 @@ class PatchArguments:
 
     out: Annotated[Path, tyro.conf.Positional]
     """File to write; .npz or .json."""
-    run: str
-    """Name of the run."""
+    checkpoint: Annotated[CheckpointOptions, tyro.conf.arg(name="")]
     text: str
     """The sentence A."""
     other: str
@@ -53,14 +50,6 @@ class PatchArguments:
     """Whether to approximate all of it by one backward pass (attribution patching)."""
     most_seconds: float = MOST_SECONDS
     """For how long the exact passes may keep a processor busy, as it is estimated before them."""
-    step: int | None = None
-    """Checkpoint; without it, the last."""
-    languages: Languages = DEFAULT_LANGUAGES
-    """Languages or task of a model that knows several."""
-    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
-    """Where the model computes, and how precisely."""
-    checkpoints: Path = CHECKPOINTS
-    """Folder of the runs."""
 
 
 def main(arguments: PatchArguments) -> None:
@@ -70,13 +59,7 @@ def main(arguments: PatchArguments) -> None:
         CheckpointError, ValueError, OSError: if the run, an option or a file is unusable.
     """
     check_out(arguments.out)
-    run, checkpoint = open_checkpoint(
-        arguments.run,
-        arguments.step,
-        arguments.checkpoints,
-        arguments.placement,
-        arguments.languages,
-    )
+    run, checkpoint = arguments.checkpoint.open()
     found = patch_texts(
         checkpoint.model,
         run.tokenizers,

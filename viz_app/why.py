@@ -10,12 +10,10 @@ from typing import Annotated
 
 import tyro
 
-from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.checkpoint import CheckpointError
 from headwise.model.files import write_bytes
-from headwise.model.interface import DEFAULT_LANGUAGES, Languages
-from headwise.model.placement import DEFAULT_PLACEMENT, Placement
-from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.core.record import check_out, written_as
 from headwise.viz_app.trace.account import (
     MEAN,
@@ -23,7 +21,6 @@ from headwise.viz_app.trace.account import (
     run_whole_effects,
     word_to_compare,
 )
-from headwise.viz_app.trace.sentence import run_trace
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,24 +37,11 @@ class WhyArguments:
 
     out: Annotated[Path, tyro.conf.Positional]
     """File to write; .npz or .json."""
-    run: str
-    """Name of the run."""
-    text: str
-    """The sentence to translate."""
+    sentence: Annotated[SentenceOptions, tyro.conf.arg(name="")]
     at: int
     """Which token of the translation, from 1."""
     instead: str | None = None
     """The token to compare with; without it, the likeliest other one; mean: the mean of all."""
-    step: int | None = None
-    """Checkpoint; without it, the last."""
-    target: str | None = None
-    """A translation to force; without it, the model's own."""
-    languages: Languages = DEFAULT_LANGUAGES
-    """Languages or task of a model that knows several."""
-    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
-    """Where the model computes, and how precisely."""
-    checkpoints: Path = CHECKPOINTS
-    """Folder of the runs."""
 
 
 def main(arguments: WhyArguments) -> None:
@@ -67,14 +51,8 @@ def main(arguments: WhyArguments) -> None:
         CheckpointError, ValueError, OSError: if the run, an option or a file is unusable.
     """
     check_out(arguments.out)
-    run, checkpoint = open_checkpoint(
-        arguments.run,
-        arguments.step,
-        arguments.checkpoints,
-        arguments.placement,
-        arguments.languages,
-    )
-    trace = run_trace(checkpoint.model, run.tokenizers, arguments.text, arguments.target)
+    run, checkpoint = arguments.sentence.open()
+    trace = arguments.sentence.trace(run, checkpoint)
     if not 1 <= arguments.at <= len(trace.predicted):
         raise ValueError(
             f"--at: expected 1 to {len(trace.predicted)}, the tokens of the translation, got "

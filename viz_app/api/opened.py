@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import overload
+from typing import TypedDict, Unpack, overload
 
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.decoding.translation import GREEDY, Decoding, translate
@@ -44,6 +44,18 @@ from headwise.viz_app.trace.patching import MOST_SECONDS
 from headwise.viz_app.trace.sentence import run_trace
 
 _NONE: Mapping[HeadLike, float] = MappingProxyType({})
+PinnedRow = tuple[HeadLike, int, int | None]
+"""Head, row and the key that has all its weight, from 0; None spreads it over all keys alike."""
+
+
+class TraceOptions(TypedDict, total=False):
+    """How a sentence is traced before something is asked of it; ``trace`` says what each is."""
+
+    target: str | Sequence[int] | None
+    ablated: Collection[HeadLike]
+    strengths: Mapping[HeadLike, float]
+    pinned: Iterable[PinnedRow]
+    top_k: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,6 +114,7 @@ class OpenedCheckpoint(Checkpoint):
         *,
         ablated: Collection[HeadLike] = (),
         strengths: Mapping[HeadLike, float] = _NONE,
+        pinned: Iterable[PinnedRow] = (),
         top_k: int = 10,
     ) -> OpenedTrace:
         """Translate a sentence, or force a target, and record all arrays of the pass.
@@ -114,16 +127,18 @@ class OpenedCheckpoint(Checkpoint):
                 for the model's own, greedy.
             ablated: heads that are switched off, in decoding too.
             strengths: factors of the outputs of heads, from -1 to 3: 0 is off, 1 the model.
+            pinned: rows of attention weights that are set, as for ``turn``.
             top_k: how many of the likeliest tokens are named at each step.
 
         Raises:
-            ValueError: if source or target is empty or too long, or there is no such head.
+            ValueError: if source or target is empty or too long, there is no such head, or a
+                strength or place is out of range.
         """
         if not isinstance(text, str):
             raise ValueError(f"text: expected one text, got a {type(text).__name__}")
-        of_heads = dict.fromkeys(to_heads(ablated), 0.0)
+        of_heads: dict[HeadLike, float] = dict.fromkeys(to_heads(ablated), 0.0)
         of_heads |= {to_head(head): strength for head, strength in strengths.items()}
-        turned = Turned.of(of_heads)
+        turned = Turned.of(of_heads, pinned)
         made = run_trace(self.model, self.tokenizers, text, target, top_k=top_k, turned=turned)
         return OpenedTrace.of(made)
 
@@ -160,7 +175,7 @@ class OpenedCheckpoint(Checkpoint):
     def turn(
         self,
         strengths: Mapping[HeadLike, float] = _NONE,
-        pinned: Iterable[tuple[HeadLike, int, int | None]] = (),
+        pinned: Iterable[PinnedRow] = (),
     ) -> AbstractContextManager[None]:
         """Turn heads and pin rows of attention weights, within a ``with``.
 
@@ -180,8 +195,7 @@ class OpenedCheckpoint(Checkpoint):
         at: int | str,
         *,
         instead: str | None = None,
-        target: str | Sequence[int] | None = None,
-        ablated: Collection[HeadLike] = (),
+        **options: Unpack[TraceOptions],
     ) -> Account:
         """Say why a word was written, and not another: a sum over what each part wrote.
 
@@ -192,25 +206,18 @@ class OpenedCheckpoint(Checkpoint):
             at: which token of the translation, from 1, or its text if that is there once.
             instead: the token to compare with; None for the likeliest other one, "mean" for the
                 mean of all logits.
-            target: as for ``trace``.
-            ablated: as for ``trace``.
+            options: those of ``trace``.
 
         Raises:
             ValueError: as ``trace``, and if there is no such token.
         """
-        trace = self.trace(text, target, ablated=ablated)
+        trace = self.trace(text, **options)
         step = step_of(trace, at)
         other = word_to_compare(self.tokenizers, trace, step, instead)
         return run_account(self.model, trace, step, other)
 
     def score_parts(
-        self,
-        text: str,
-        head: HeadLike,
-        row: int,
-        *,
-        target: str | Sequence[int] | None = None,
-        ablated: Collection[HeadLike] = (),
+        self, text: str, head: HeadLike, row: int, **options: Unpack[TraceOptions]
     ) -> ScoreParts:
         """Take a row of a head's scores apart: parts of its query times parts of its keys.
 
@@ -220,13 +227,12 @@ class OpenedCheckpoint(Checkpoint):
             text: the source.
             head: a head, such as ``cross.2.4``.
             row: the query, from 0: a source token in the encoder, else a step of decoding.
-            target: as for ``trace``.
-            ablated: as for ``trace``.
+            options: those of ``trace``.
 
         Raises:
             ValueError: as ``trace``, and if there is no such head or row.
         """
-        trace = self.trace(text, target, ablated=ablated)
+        trace = self.trace(text, **options)
         return run_score_parts(self.model, trace, to_head(head), row)
 
     def dictionary(
@@ -296,24 +302,19 @@ class OpenedCheckpoint(Checkpoint):
         return composition(self.model)
 
     def path(
-        self,
-        text: str,
-        earlier: HeadLike,
-        later: HeadLike,
-        *,
-        target: str | Sequence[int] | None = None,
+        self, text: str, earlier: HeadLike, later: HeadLike, **options: Unpack[TraceOptions]
     ) -> PathEffects:
         """Take what a head wrote out of only the queries, keys or values of a later one.
 
         Args:
             text: the source.
             earlier, later: heads, such as ``cross.2.4``.
-            target: as for ``trace``.
+            options: those of ``trace``.
 
         Raises:
             ValueError: as ``trace``, and if the later head reads nothing of the earlier one.
         """
-        trace = self.trace(text, target)
+        trace = self.trace(text, **options)
         return path(self.model, trace, to_head(earlier), to_head(later))
 
     def patch(

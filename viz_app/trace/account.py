@@ -175,13 +175,15 @@ def word_to_compare(
     likeliest other token.
 
     Raises:
-        ValueError: if the text is not one token.
+        ValueError: if the text is not one token, or the trace names no other token.
     """
     if instead == MEAN:
         return None
     if instead is None:
-        likeliest = trace.predictions.top_ids[step].tolist()
-        return next(id for id in likeliest if id != trace.predicted.ids[step])
+        for id in trace.predictions.top_ids[step].tolist():
+            if id != trace.predicted.ids[step]:
+                return int(id)
+        raise ValueError("top_k: expected at least 2, since the likeliest other token is asked for")
     return single_token(tokenizers, instead, name="instead")
 
 

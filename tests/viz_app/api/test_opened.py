@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,6 +132,34 @@ def test_an_account_is_of_the_word_that_is_named(opened: headwise.OpenedRun) -> 
     for at in (0, len(trace.predicted) + 1, "no such token"):
         with pytest.raises(ValueError, match="at: expected"):
             checkpoint.why(TEXT, at)
+
+
+def test_what_is_asked_of_a_sentence_takes_the_options_of_its_trace(
+    opened: headwise.OpenedRun,
+) -> None:
+    """The map that each of them sees is that of the trace with the same options."""
+    checkpoint = opened[-1]
+    options: dict[str, Any] = {
+        "target": "El perro viejo.",
+        "ablated": ["cross.1.1"],
+        "strengths": {"encoder_self.1.2": 2.5},
+        "pinned": [("cross.1.2", 1, 0), ("encoder_self.1.1", 3, None)],
+    }
+    maps = checkpoint.trace(TEXT, **options).attention["cross"][1, 2]
+    for name in options:
+        left = {each: value for each, value in options.items() if each != name}
+        without = checkpoint.trace(TEXT, **left).attention["cross"][1, 2]
+        assert without.shape != maps.shape or abs(without - maps).max() > 1e-3, name
+    effects = checkpoint.path(TEXT, "encoder_self.2.1", "cross.2.3", **options)
+    np.testing.assert_allclose(effects.weights, maps, atol=1e-5)
+    grown = np.exp(checkpoint.score_parts(TEXT, "cross.2.3", 1, **options).scores)
+    np.testing.assert_allclose(grown / grown.sum(), maps[1], atol=1e-5)
+    account = checkpoint.why(TEXT, 2, instead="mean", **options)
+    assert dict(account.named())["cross.1.1"] == 0
+    with pytest.raises(ValueError, match="top_k: expected at least 2"):
+        checkpoint.why(TEXT, 1, top_k=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'strength'"):
+        checkpoint.why(TEXT, 1, strength={})  # type: ignore[call-arg]
 
 
 def test_a_token_has_a_number_or_its_text_everywhere(opened: headwise.OpenedRun) -> None:

@@ -17,6 +17,7 @@ import tyro
 
 from headwise.model.checkpoint import open_trained_run
 from headwise.viz_app import export
+from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.served import FOLDER, LESSONS, MODELS, describe_served
@@ -299,7 +300,8 @@ def test_a_failure_is_not_logged_as_done_nor_with_its_message(log: _Records) -> 
 def test_exports_are_logged(log: _Records, trace: Trace, run_root: Path, tmp_path: Path) -> None:
     assert download._export("tiny", 60, "json", lambda: b"all") == b"all"
     out = tmp_path / "waldo.json"
-    export.main(export.ExportArguments(out, run="tiny", text=SENTENCE, checkpoints=run_root))
+    sentence = SentenceOptions(run="tiny", text=SENTENCE, checkpoints=run_root)
+    export.main(export.ExportArguments(out, sentence))
     of_app, of_shell = log.texts
     assert re.fullmatch(r"export: run tiny, step 60, form json, bytes 3, \d+ ms", of_app)
     size = out.stat().st_size

@@ -14,6 +14,7 @@ import torch
 from headwise.model.checkpoint import load_weights, open_trained_run, save_weights
 from headwise.model.interface import Head, head_name
 from headwise.viz_app import export
+from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.heads.composition.paths import path
 from headwise.viz_app.heads.composition.scores import Edge, composition
 from headwise.viz_app.heads.composition.section import course_sentence
@@ -123,19 +124,17 @@ def test_the_page_gives_the_files_that_the_command_writes(
     start(kind="cross", layer="1", head="2")
     ends = tuple(map(head_name, PLANTED[:2]))
     for content, heads, text, name in (
-        ("composition", (), None, "edges"),
+        ("composition", (), "", "edges"),
         ("path", ends, CATS, f"path-{ends[0]}-{ends[1]}"),
-        ("dictionary", ("cross.1.2",), None, "writes-cross.1.2"),
+        ("dictionary", ("cross.1.2",), "", "writes-cross.1.2"),
     ):
         out = tmp_path / f"{content}.npz"
         export.main(
             export.ExportArguments(
                 out,
-                run="tiny",
-                text=text,
+                SentenceOptions(run="tiny", text=text, checkpoints=own_root),
                 content=content,  # type: ignore[arg-type]
                 heads=heads,
-                checkpoints=own_root,
             )
         )
         file = io.BytesIO(given[f"headwise-tiny-{LAST}-{name}.npz"]())

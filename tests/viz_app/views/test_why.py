@@ -18,6 +18,7 @@ import streamlit as st
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.labels import token_label, token_labels
+from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.measuring.neuron_files import neurons_path, write_neurons
 from headwise.viz_app.records.measures import StrongestPositions
 from headwise.viz_app.trace.account import run_account
@@ -359,7 +360,7 @@ def test_the_menu_gives_what_the_command_writes(
     )
     assert start_page("why", **AT, feed_forward="2", smallest="0.5").errors == []
     out, name = tmp_path / "out.npz", "headwise-tiny-60-why-3"
-    main(WhyArguments(out, run="tiny", text=CATS, at=3, checkpoints=run_root))
+    main(WhyArguments(out, SentenceOptions(run="tiny", text=CATS, checkpoints=run_root), at=3))
     with ThreadPoolExecutor() as elsewhere:
         arrays = elsewhere.submit(given[f"{name}.npz"]).result()
         page = elsewhere.submit(given[f"{name}.html"]).result().decode()
