@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +13,13 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.checkpoint import CheckpointError
 from headwise.model.files import new_file, write_json
-from headwise.model.interface import DEFAULT_LANGUAGES, Languages, head_name, parse_head
-from headwise.model.placement import DEFAULT_PLACEMENT, Placement
-from headwise.model.runs import Run, open_checkpoint, require_languages
+from headwise.model.interface import Languages, head_name, parse_head
+from headwise.model.runs import Run, require_languages
 from headwise.model.training.corpora import CorpusStream, stream_corpus
 from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.core.options import CheckpointOptions
 from headwise.viz_app.measuring.alignments import WordLinks, format_links, with_reference
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.directions import (
@@ -51,10 +51,7 @@ class HeadAlignArguments:
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """Pairs: a .jsonl, .tsv, .csv or .parquet file, or a corpus by name: opus_books, multi30k or
     copy."""
-    run: str
-    """Name of the run, folder of a model or of a training, or name on the Hugging Face hub."""
-    step: int | None = None
-    """Step of the checkpoint; by default the last."""
+    checkpoint: Annotated[CheckpointOptions, tyro.conf.arg(name="")]
     head: Annotated[str, tyro.conf.arg(aliases=["--heads"])] = BEST
     """A head such as cross.2.4, or best: the one with the lowest alignment error rate against
     --reference or, without it, in the run's measures."""
@@ -77,12 +74,6 @@ class HeadAlignArguments:
     """Split of a corpus by name."""
     columns: tuple[str, str] | None = None
     """Names of the two columns of the data, where they are not the languages."""
-    languages: Languages = DEFAULT_LANGUAGES
-    """Languages or task of a model that knows several."""
-    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
-    """Where the model computes, and how precisely."""
-    checkpoints: Path = CHECKPOINTS
-    """Folder of the runs."""
 
 
 def _check(arguments: HeadAlignArguments) -> None:
@@ -117,13 +108,7 @@ def _open_corpus(arguments: HeadAlignArguments, run: Run) -> CorpusStream:
 
 
 def _open_forward(arguments: HeadAlignArguments, advance: Callable[[], object]) -> Direction:
-    run, checkpoint = open_checkpoint(
-        arguments.run,
-        arguments.step,
-        arguments.checkpoints,
-        arguments.placement,
-        arguments.languages,
-    )
+    run, checkpoint = arguments.checkpoint.open()
     require_languages(run, arguments.columns)
 
     def open_pairs() -> Iterator[tuple[Pair, WordLinks]]:
@@ -139,13 +124,13 @@ def _open_backward(arguments: HeadAlignArguments, forward: Direction) -> Directi
     """Open the reverse run, if there is one, to align the pairs of a direction reversed."""
     if arguments.reverse is None:
         return None
-    run, checkpoint = open_checkpoint(
-        arguments.reverse,
-        None,
-        arguments.checkpoints,
-        arguments.placement,
-        Languages(arguments.languages.target, arguments.languages.source),
-    )
+    languages = arguments.checkpoint.languages
+    run, checkpoint = replace(
+        arguments.checkpoint,
+        run=arguments.reverse,
+        step=None,
+        languages=Languages(languages.target, languages.source),
+    ).open()
     wanted = forward.run.target_language, forward.run.source_language
     got = run.source_language, run.target_language
     if all((*wanted, *got)) and wanted != got:

@@ -22,7 +22,7 @@ class CheckpointOptions:
     """A checkpoint of a run, and where it computes."""
 
     run: str
-    """Name of the run."""
+    """Name of the run, folder of a model or of a training, or name on the Hugging Face hub."""
     step: int | None = None
     """Checkpoint; without it, the last."""
     languages: Languages = DEFAULT_LANGUAGES

@@ -12,14 +12,16 @@ import tyro
 
 import headwise
 from headwise.model.checkpoint import CheckpointError
-from headwise.viz_app import export, find, patch, why
+from headwise.viz_app import align, export, find, patch, why
 
 TEXT, OTHER = "Where is the old dog?", "Where is the red dog?"
 Command = tuple[Callable[[Any], None], Any, list[str]]
+PAIR = "pairs.tsv"
 COMMANDS: dict[str, Command] = {
     "find": (find.main, find.FindArguments, ["rows.json", "--on", "special"]),
     "patch": (patch.main, patch.PatchArguments, ["a.npz", "--text", TEXT, "--other", OTHER]),
     "why": (why.main, why.WhyArguments, ["why.npz", "--text", TEXT, "--at", "2"]),
+    "align": (align.main, align.HeadAlignArguments, [PAIR, "--head", "cross.2.1"]),
     "export": (export.main, export.ExportArguments, ["trace.npz", "--text", TEXT]),
 }
 
@@ -28,6 +30,7 @@ COMMANDS: dict[str, Command] = {
 def call(run_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Run a command on the run ``tiny``, in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    Path(PAIR).write_text("en\tes\nA dog.\tUn perro.\n", encoding="utf-8")
 
     def run(name: str, *rest: str) -> None:
         main, arguments, line = COMMANDS[name]
