@@ -194,9 +194,9 @@ class _Search:
             number for number, head in enumerate(self.heads) if self.query.head in (None, head)
         ]
         wanted = self._wanted(weights, ids) & allowed[:, None]  # (B, H or 1, Q, M)
-        if self.query.on == "alone":  # a token by itself, not several together
-            wanted = wanted[:, numbers] & (weights[:, numbers] >= self.query.least)
         weights = weights[:, numbers]
+        if self.query.on == "alone":
+            wanted = wanted[:, numbers]
         on_wanted = weights.masked_fill(~wanted, 0.0).sum(dim=-1)  # (B, H, Q)
         hits = (on_wanted >= self.query.least) & rows[:, None]
         by_chance = None
@@ -234,13 +234,9 @@ class _Search:
             return self._same(keys, ids)[:, None]
         if self.query.on == "alone":
             content = ~(self.tokens | self.special)[keys]
-            most = weights.amax(dim=-2)  # (B, H, M)
-            largest = most.topk(min(2, most.shape[1]), dim=1)
-            of_others = largest.values[:, :1].repeat(1, most.shape[1], 1)
-            second = largest.values[:, 1] if most.shape[1] > 1 else torch.zeros_like(most[:, 0])
-            of_others.scatter_(1, largest.indices[:, :1], second[:, None])
-            alone = (of_others < self.query.least) & content[:, None]
-            return alone[:, :, None].expand(-1, -1, n_queries, -1)
+            enough = weights >= self.query.least  # by itself, not with other keys
+            of_heads = enough.any(dim=-2).sum(dim=1)  # how many heads look there, (B, M)
+            return enough & (content & (of_heads == 1))[:, None, None]
         return self.tokens[keys][:, None, None].expand(-1, -1, n_queries, -1)
 
     def _same(self, keys: Tensor, ids: PaddedIds) -> Tensor:
