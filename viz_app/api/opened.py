@@ -249,10 +249,11 @@ class OpenedCheckpoint(Checkpoint):
         Args:
             head: a head of cross-attention or of the decoder's self-attention.
             pairs: (source, target) texts.
-            named: how many target tokens are named of either.
+            named: how many target tokens are named of either, at most.
 
         Raises:
-            ValueError: if there is no such head, or it is one of the encoder.
+            ValueError: if there is no such head, it is one of the encoder, what it writes has no
+                words, or ``named`` is less than 1.
             DataError: if the model can take none of the pairs.
         """
         asked = to_head(head)

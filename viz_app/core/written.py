@@ -203,18 +203,24 @@ def head_dictionary(
 ) -> HeadDictionary:
     """Return the target tokens that a head raises most, and lowers most, for each token.
 
+    At most ``named`` are named of either.
+
     Raises:
-        ValueError: if there is no such head, or it is one of the encoder.
+        ValueError: if there is no such head, it is one of the encoder, what it writes has no words,
+            or none are to be named.
     """
     model.description.require_heads([head])
     if head.kind == "encoder_self":
         raise ValueError(f"expected a head of the decoder, got {head_name(head)}")
     if why := no_dictionary(model.description, head):
         raise ValueError(why)
+    if named < 1:
+        raise ValueError(f"named: expected 1 token or more, got {named}")
     logits = written_logits(model, head, torch.tensor(found.values[head.layer, head.head]))
-    raised = logits.nan_to_num(-torch.inf).topk(named)
-    lowered = logits.nan_to_num(torch.inf).topk(named, largest=False)
-    ids = [most.indices.cpu().numpy() for most in (raised, lowered)]
+    most = min(named, int(logits.isfinite().all(dim=0).sum()))
+    raised = logits.nan_to_num(-torch.inf).topk(most)
+    lowered = logits.nan_to_num(torch.inf).topk(most, largest=False)
+    ids = [each.indices.cpu().numpy() for each in (raised, lowered)]
     read = tokenizers.source if found.kind == "cross" else tokenizers.target
     return HeadDictionary(
         ids=found.ids,

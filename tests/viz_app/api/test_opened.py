@@ -205,6 +205,8 @@ def test_what_heads_write_and_feed_is_that_of_the_pages(run: TrainedRun) -> None
     assert (np.diff(found.raised_by, axis=1) <= 0).all()
     with pytest.raises(ValueError, match=r"a head of the decoder, got encoder_self\.1\.1"):
         checkpoint.dictionary("encoder_self.1.1", pairs)
+    with pytest.raises(ValueError, match="named: expected 1 token or more, got 0"):
+        checkpoint.dictionary("cross.2.1", pairs, named=0)
 
     edges = checkpoint.composition()
     edge = edges.between(Head("encoder_self", 0, 1), Head("cross", 1, 2), "key")

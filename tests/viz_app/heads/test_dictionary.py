@@ -95,6 +95,8 @@ def test_every_family_has_dictionaries(family: str) -> None:
         for names, ids in ((made.token, made.ids), (made.lowers, made.lowered)):
             assert names.ravel().tolist() == [f"t{id}" for id in ids.ravel()]
         assert [*made.arrays()][:3] == ["token", "places", "raises"]
+        written = int(np.isfinite(logits).all(axis=0).sum())
+        assert head_dictionary(model, TOKENIZERS, head, found, named=999).raised.shape[1] == written
 
 
 # Values without a sentence
@@ -133,7 +135,9 @@ def test_frequent_tokens_are_those_of_the_training_data(run: TrainedRun) -> None
 def test_typed_tokens_have_their_means_or_else_their_values_alone() -> None:
     here = values_of("cross", [7, 4, 7, EOS, 9], [1] * 5)
     means = values_of("cross", [2, 7, 9], [5, 6, 8], first=100)
-    found = with_means(here, means, {EOS})
+    vocabulary = SimpleNamespace(control_ids={EOS})
+    tokenizers: Any = SimpleNamespace(source=vocabulary)
+    found = with_means(here, means, tokenizers)
     assert (found.ids.tolist(), found.counts.tolist()) == ([7, 4, 9], [6, 0, 8])
     assert found.values[0, 0, :, 0].tolist() == [101, 1, 102]
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from headwise.model.interface import Kind, Seq2SeqModel, Tokenizers
 from headwise.model.run_info import Counts
-from headwise.viz_app.core.written import TokenValues, values_in
+from headwise.viz_app.core.written import Numbers, TokenValues, values_in
 from headwise.viz_app.measuring.batches import EncodedPair
 
 MOST_FREQUENT = 200
@@ -34,23 +34,28 @@ def frequent(means: TokenValues, tokenizers: Tokenizers, counts: Counts | None) 
     Without its counts they are those that are most frequent among the values. Tokens that stand for
     no text are left out.
     """
-    is_target = means.kind == "decoder_self"
-    control = (tokenizers.target if is_target else tokenizers.source).control_ids
     times = means.counts
     if counts is not None:
-        times = np.array(counts.target if is_target else counts.source)[means.ids]
+        of_side = counts.target if means.kind == "decoder_self" else counts.source
+        times = np.array(of_side)[means.ids]
     order = np.lexsort([means.ids, -times])
-    return means.of([int(id) for id in means.ids[order] if id not in control][:MOST_FREQUENT])
+    return means.of(_texts(means.ids[order], means.kind, tokenizers)[:MOST_FREQUENT])
 
 
-def with_means(here: TokenValues, means: TokenValues, control: Container[int]) -> TokenValues:
-    """Return each token once, its mean value where it has one, else the value here, as 0 places.
+def with_means(here: TokenValues, means: TokenValues, tokenizers: Tokenizers) -> TokenValues:
+    """Return each token once, its mean value where it has one, else the value here, of 0 places.
 
-    Those in ``control`` are left out.
+    Tokens that stand for no text are left out.
     """
-    alone = here.of(list(dict.fromkeys(id for id in here.ids.tolist() if id not in control)))
+    alone = here.of(_texts(here.ids, here.kind, tokenizers))
     known = np.isin(alone.ids, means.ids)
     of_known = means.of(alone.ids[known].tolist())
     counts, values = np.zeros_like(alone.ids), alone.values.copy()
     counts[known], values[:, :, known] = of_known.counts, of_known.values
     return TokenValues(here.kind, alone.ids, counts, values)
+
+
+def _texts(ids: Numbers, kind: Kind, tokenizers: Tokenizers) -> list[int]:
+    """Return the tokens that stand for text, each once."""
+    read = tokenizers.target if kind == "decoder_self" else tokenizers.source
+    return [id for id in dict.fromkeys(ids.tolist()) if id not in read.control_ids]

@@ -109,19 +109,15 @@ def _choose_tokens(selection: Selection, measures: Measures, kind: Kind) -> Toke
                 **control("dictionary_words", "Words to look up"),
             ).strip()
     if of == "frequent":
-        return _frequent_values(run, step, measures, kind)
+        return frequent(_mean_values(run, step, measures, kind), run.tokenizers, run.counts)
     if of == "typed" and not typed:
         return None
-    source, target = selection.text, None
-    if of == "typed" and kind == "cross":
-        source = typed
-    elif of == "typed":
-        target = tuple(run.tokenizers.encode_target(typed))
+    source = typed if typed and side == "source" else selection.text
+    target = tuple(run.tokenizers.encode_target(typed)) if typed and side == "target" else None
     here = ask_trace(values_here, run, trace_of(run, step, source, target), kind)
     if of == "sentence":
         return here
-    vocabulary = run.tokenizers.target if kind == "decoder_self" else run.tokenizers.source
-    return with_means(here, _mean_values(run, step, measures, kind), vocabulary.control_ids)
+    return with_means(here, _mean_values(run, step, measures, kind), run.tokenizers)
 
 
 def _mean_values(run: Run, step: int, measures: Measures, kind: Kind) -> TokenValues:
@@ -134,10 +130,6 @@ def _mean_values(run: Run, step: int, measures: Measures, kind: Kind) -> TokenVa
         facts=lambda found: {"run": run.name, "step": step, "tokens": len(found.ids)},
         says="Reading the example sentences",
     )
-
-
-def _frequent_values(run: Run, step: int, measures: Measures, kind: Kind) -> TokenValues:
-    return frequent(_mean_values(run, step, measures, kind), run.tokenizers, run.counts)
 
 
 # --- the dictionary ------------------------------------------------------------------------------
@@ -183,13 +175,8 @@ def _show_table(
         f"{measures.examples_corpus.sentences:,} example sentences, so that contexts are averaged; "
         "“here” is its value in this sentence, “alone” that of a typed word that none of them has."
     )
-    offer_record(
-        "The dictionary",
-        found,
-        run=run.name,
-        step=selection.step,
-        of=f"writes-{head_name(head)}",
-    )
+    of_head = f"writes-{head_name(head)}"
+    offer_record("The dictionary", found, run=run.name, step=selection.step, of=of_head)
 
 
 def _seen(count: int, of: str) -> str:
@@ -242,13 +229,13 @@ def _scores_of(
     """Score all heads of a kind, or only one, at a checkpoint, by the example sentences."""
     weights = weights_of(run, step)
     lexicon = _lexicon_for(run, measures) if kind == "cross" else None
+    tokens = MOST_FREQUENT if lexicon is None else len(lexicon.source)
 
     def compute() -> WritingScores:
-        if lexicon is None:
-            values = _frequent_values(run, step, measures, kind)
-            return copying(weights.model, values, only=only)
         values = _mean_values(run, step, measures, kind)
-        return lexicon_precision(weights.model, values, lexicon, only=only)
+        if lexicon is not None:
+            return lexicon_precision(weights.model, values, lexicon, only=only)
+        return copying(weights.model, frequent(values, run.tokenizers, run.counts), only=only)
 
     return cached(
         "what heads write",
@@ -256,9 +243,7 @@ def _scores_of(
         compute,
         facts=lambda _: {"run": run.name, "step": step},
         says="Scoring what heads write",
-        needs=written_bytes(
-            run.description, MOST_FREQUENT if lexicon is None else len(lexicon.source)
-        ),
+        needs=written_bytes(run.description, tokens),
     )
 
 
@@ -306,15 +291,13 @@ def _show_training(selection: Selection, measures: Measures, head: Head) -> None
     if scores is None:
         return
     at = head.layer, head.head
-    others = [
-        np.delete(each.values.ravel(), np.ravel_multi_index(at, each.values.shape))
-        for each in scores
-    ]
     lines = {
         "this head": [float(each.values[at]) for each in scores],
         "by chance": [float(each.chance[at]) for each in scores],
     }
-    if others[0].size:
+    if scores[0].values.size > 1:
+        place = np.ravel_multi_index(at, scores[0].values.shape)
+        others = [np.delete(each.values, place) for each in scores]  # flat
         lines["largest of the other heads"] = [float(each.max()) for each in others]
     show_figure(
         measure_lines(
