@@ -79,10 +79,11 @@ def test_tokens_of_the_sentence_and_typed_ones_have_values(
     rows = table(lists, "dictionary_table")
     ids = run.tokenizers.encode_source("The dog")
     assert [row[1] for row in rows] == ["here"] * len(ids)
-    start(dictionary_of="typed", dictionary_words="dog zebra")
-    seen = {row[0]: row[1] for row in table(lists, "dictionary_table")}
-    assert seen["dog"] == "2 places"
-    assert "alone" in seen.values()
+    for kind, known, words in (("cross", "dog", "dog zebra"), ("decoder_self", "perro", "perro å")):
+        start(kind=kind, dictionary_of="typed", dictionary_words=words)
+        seen = {row[0]: row[1] for row in table(lists, "dictionary_table")}
+        assert seen[known] == "2 places"
+        assert "alone" in seen.values()
 
 
 def test_scores_are_drawn_for_every_checkpoint_and_can_be_stopped(start: Start) -> None:
