@@ -65,9 +65,13 @@ def checked_figures() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_browser() -> Iterator[None]:
-    """Pages need not wait for a browser to draw: there is none."""
+    """Pages need not wait for a browser to draw: there is none.
+
+    Nor does a thread drop what is kept since nobody is connected, whichever test runs meanwhile.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headwise.viz_app.views.shared.turns.PAUSE", 0.0)
+        patch.setattr("headwise.viz_app.views.shared.memory._SWEEP", 10**6)
         yield
 
 

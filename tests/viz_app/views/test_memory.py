@@ -186,13 +186,23 @@ def test_what_is_kept_is_dropped_when_nobody_is_connected(
         gc.collect()
         return [each() is not None for each in (*models, maps)]
 
-    module.sweep(drop_unused, 500 * MIB)
+    sweep = module.Sweep(drop_unused)
+    sweep()
     assert (alive(), given_back) == ([True] * 3, [])
     connected[0] = 0
     for _ in range(2):  # the second one has nothing to give
-        module.sweep(drop_unused, 500 * MIB)
+        sweep()
         assert (alive(), given_back) == ([False, True, False], [1])
+    connected[0] = 1  # who comes back within a minute finds the small results
+    sweep()
     assert cached("translated", 1, list) is kept
+    connected[0] = 0
+    for _ in range(2):
+        sweep()
+        assert is_cached("translated", 1)
+    sweep()
+    assert not is_cached("translated", 1)
+    assert (alive(), given_back) == ([False, True, False], [1, 1])
 
 
 def test_memory_is_given_back_when_it_has_grown_whoever_is_connected(
@@ -200,12 +210,13 @@ def test_memory_is_given_back_when_it_has_grown_whoever_is_connected(
 ) -> None:
     """Streamlit drops sessions by itself where many come, and then no sweep finds one."""
     monkeypatch.setattr(module, "_nobody_is_connected", lambda: False)
-    assert module.sweep(lambda: False, 490 * MIB) == 490 * MIB
-    assert not given_back
-    assert module.sweep(lambda: False, 600 * MIB) == 500 * MIB  # it got less by itself
-    assert not given_back
-    assert module.sweep(lambda: False, 460 * MIB) == 500 * MIB
-    assert given_back
+    has = [500]
+    monkeypatch.setattr(module, "used", lambda: has[0] * MIB)
+    sweep = module.Sweep(lambda _: False)
+    for now, times in ((510, 0), (460, 0), (490, 0), (500, 1), (530, 1), (540, 2)):
+        has[0] = now  # since 460, which it got to by itself, it has grown by 40 at 500
+        sweep()
+        assert len(given_back) == times
 
 
 def test_the_system_says_how_much_the_process_has() -> None:

@@ -121,13 +121,13 @@ def drop_large() -> bool:
     return _results().drop_large()
 
 
-def drop_unused() -> bool:
-    """Drop all large results, and all models but the last; return whether there were any.
+def drop_unused(everything: bool) -> bool:
+    """Drop large results, or all, and all models but the last; return whether there were any.
 
     (So nobody who comes back waits for the model to be loaded again.)
     """
     dropped = [drop_large(), _models().drop_large(but=1)]
-    return any(dropped)
+    return any([*dropped, everything and _results().drop_small()])
 
 
 def is_cached(what: str, key: Hashable) -> bool:

@@ -107,6 +107,13 @@ class Kept:
                 self._large.popitem()
         return dropped
 
+    def drop_small(self) -> bool:
+        """Drop the small results; return whether there were any."""
+        with self._condition:
+            dropped = bool(self._small)
+            self._small.clear()
+        return dropped
+
 
 def size_of(result: object) -> int:
     """Return the bytes of a result, each memory counted once.

@@ -21,6 +21,8 @@ from headwise.viz_app.trace.budget import used
 
 _SWEEP = 30.0
 """Seconds after which it is looked whether there is memory to give back."""
+_IDLE = 3
+"""Sweeps at which nobody is connected until all that is kept goes."""
 _GROWTH = 32 * 2**20
 """Bytes by which the process has grown when it is: much of that is nothing that is still used."""
 _ARENAS, _MAPPED = -8, -3
@@ -82,33 +84,42 @@ def _nobody_is_connected() -> bool:
     return active is not None and active() == 0
 
 
-def sweep(drop_kept: Callable[[], bool], least: int) -> int:
-    """Give memory back if the process has grown, or if sessions have ended.
+class Sweep:
+    """Gives memory back, each time that it is called, if there may be any."""
 
-    What is kept for others goes if nobody is connected.
+    def __init__(self, drop_kept: Callable[[bool], bool]) -> None:
+        """Set up.
 
-    Args:
-        drop_kept: drops what is kept only to save time, and returns whether there was anything.
-        least: bytes that the process had at the end of an earlier sweep.
+        ``drop_kept`` drops what is kept only to save time, with True all of it, and returns whether
+        there was anything.
+        """
+        self._drop_kept = drop_kept
+        self._least = used()
+        """The least that the process has had since memory was given back."""
+        self._idle = 0
+        """How often nobody has been connected, up to now."""
 
-    Returns:
-        The least that it has had since memory was given back.
-    """
-    ended = _drop_ended_sessions()
-    dropped = _nobody_is_connected() and drop_kept()
-    if not (ended or dropped or used() > least + _GROWTH):
-        return min(least, used())
-    give_back()  # not each time, since Python's collector would hold up pages
-    return used()
+    def __call__(self) -> None:
+        """Give memory back if the process has grown, or if sessions have ended.
+
+        What is kept for others goes if nobody is connected; if that lasts, all of it.
+        """
+        ended = _drop_ended_sessions()
+        self._idle = self._idle + 1 if _nobody_is_connected() else 0
+        dropped = self._idle > 0 and self._drop_kept(self._idle >= _IDLE)
+        if ended or dropped or used() > self._least + _GROWTH:
+            give_back()  # not each time, since Python's collector would hold up pages
+            self._least = used()
+        self._least = min(self._least, used())
 
 
-def sweep_for_ever(drop_kept: Callable[[], bool]) -> None:
+def sweep_for_ever(drop_kept: Callable[[bool], bool]) -> None:
     """Start a thread that sweeps now and then."""
+    sweep = Sweep(drop_kept)
 
     def run() -> None:
-        least = used()
         while True:
             time.sleep(_SWEEP)
-            least = sweep(drop_kept, least)
+            sweep()
 
     Thread(target=run, daemon=True, name="memory").start()
