@@ -430,8 +430,8 @@ def test_installed_without_the_project_runs_are_in_the_folder_of_the_start(tmp_p
     root, installed = Path(__file__).parents[2], tmp_path / "site"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    for folder in ("headwise", "model"):
-        shutil.copytree(root / folder, installed / "headwise" / folder.removeprefix("headwise"))
+    shutil.copytree(root / "model", installed / "headwise" / "model")
+    shutil.copy(root / "headwise" / "__init__.py", installed / "headwise")
     code = (
         "from headwise.model.checkpoint import CHECKPOINTS, NEW_RUNS; print(CHECKPOINTS, NEW_RUNS)"
     )

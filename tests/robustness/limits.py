@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import tyro
 
+from headwise.model.placement import use_one_thread
 from tests.robustness.damages import CASES, Case
 from tests.robustness.open_folder import FOLDERS
 
@@ -32,7 +34,8 @@ _BOUND = 2**30
 
 def measure(names: tuple[str, ...] = tuple(CASES)) -> Iterator[tuple[str, float, float, str]]:
     """Yield name, seconds, megabytes and outcome of cases; each folder is made and opened once."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would not be there in a fork
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would not be there in a fork,
+    use_one_thread()  # nor those of PyTorch
     with tempfile.TemporaryDirectory() as temporary:
         for kind, (make, read) in FOLDERS.items():
             cases = {name: CASES[name] for name in names if CASES[name].folder == kind}
@@ -81,6 +84,7 @@ def _measured(read: Callable[[], dict[str, str]]) -> tuple[float, float, str]:
     most = _of_status("VmSize") + _BOUND
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CPU, (60 + int(time.process_time()),) * 2)
+    signal.alarm(600)  # where it waits for ever
     begun = time.process_time()
     try:
         found = read()

@@ -17,8 +17,8 @@ from tests.robustness.limits import holds
 def test_a_file_is_refused_within_2_s_and_200_mb_or_opens() -> None:
     command = [sys.executable, "-m", "tests.robustness.limits", "--only", *QUICK]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    print(ran.stdout)
-    assert (ran.returncode, ran.stdout.count(" MB | ")) == (0, len(QUICK)), ran.stdout + ran.stderr
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.endswith(f"{len(QUICK)} cases, 0 not held\n")
 
 
 def test_too_slow_too_large_dead_and_crashed_are_failures() -> None:

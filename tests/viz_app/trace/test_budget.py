@@ -11,13 +11,17 @@ import headwise
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.decoding import greedy
 from headwise.viz_app import export, measure
+from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.trace import budget
 
 TEXT = "Where is the old dog?"
 DOORS: dict[str, Callable[[Path, Path, Path], object]] = {
     "trace": lambda root, data, out: headwise.open("tiny", root=root)[-1].trace(TEXT),
     "export": lambda root, data, out: export.main(
-        export.ExportArguments(out=out / "a.npz", run="tiny", text=TEXT, checkpoints=root)
+        export.ExportArguments(
+            out=out / "a.npz",
+            sentence=SentenceOptions(run="tiny", text=TEXT, checkpoints=root),
+        )
     ),
     "measures in Python": lambda root, data, out: headwise.measure(
         headwise.open("tiny", root=root)[-1], [(TEXT, TEXT)], ours="entropy"
