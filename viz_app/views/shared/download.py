@@ -14,7 +14,7 @@ from headwise import __version__
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions
 from headwise.viz_app.components.printing import offer_tables, print_figures
-from headwise.viz_app.core.record import TABLES, Arrays, Record, written_as
+from headwise.viz_app.core.record import TABLES, Record
 from headwise.viz_app.figures.theme import theme_named
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import NONE, provenance, to_html, turned_facts
@@ -161,31 +161,20 @@ def _show_files(trace: Trace, files: Files, *, key: str) -> None:
             )
 
 
-def offer_arrays(
-    what: str, arrays: Callable[[str], Arrays], *, run: str, step: int, of: str
-) -> None:
-    """Offer files of arrays, which are made for an ending when it is clicked.
+def offer_record(what: str, record: Record, *, run: str, step: int, of: str) -> None:
+    """Offer the files of a record, which are made for an ending when it is clicked.
 
     ``what`` is their name for people, ``of`` that in the names of the files.
     """
-    _offer(what, lambda ending: written_as(ending, arrays(ending)), run=run, step=step, of=of)
-
-
-def _offer(what: str, write: Callable[[str], bytes], *, run: str, step: int, of: str) -> None:
     with st.container(horizontal=True, gap="small"):
         for ending in TABLES:
             st.download_button(
                 f"{what} as {ending}",
-                partial(_export, run, step, ending, partial(write, ending)),
+                partial(_export, run, step, ending, partial(record.file, ending)),
                 file_name=f"headwise-{run}-{step}-{of}{ending}",
                 key=f"{of.partition('-')[0]}{ending}",
                 on_click="ignore",
             )
-
-
-def offer_record(what: str, record: Record, *, run: str, step: int, of: str) -> None:
-    """Offer the files of a record; the names are as for ``offer_arrays``."""
-    _offer(what, record.file, run=run, step=step, of=of)
 
 
 def _export(run: str, step: int, ending: str, write: Callable[[], bytes]) -> bytes:
