@@ -10,7 +10,7 @@ from benchmarks.load_answers import NOTHING, TOLERANCE
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.attention import max_pool
 from headwise.viz_app.analysis.grid import make_grid
-from headwise.viz_app.figures.mosaic import tile
+from headwise.viz_app.figures.heads import tile
 from headwise.viz_app.records.trace import Trace
 
 _MOST_CELLS = 40

@@ -29,10 +29,16 @@ from headwise.viz_app.analysis.labels import (
 )
 from headwise.viz_app.figures.account import heads_map, waterfall
 from headwise.viz_app.figures.bars import bar_chart
+from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.maps import attention_map
-from headwise.viz_app.figures.mosaic import mosaic
-from headwise.viz_app.figures.notebook import NotebookMaps, notebook_maps
-from headwise.viz_app.figures.standalone import Drawing, Part, Table, standalone
+from headwise.viz_app.figures.standalone import (
+    Drawing,
+    NotebookMaps,
+    Part,
+    Table,
+    notebook_maps,
+    standalone,
+)
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.account import Account

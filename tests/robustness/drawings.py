@@ -18,9 +18,14 @@ import plotly.graph_objects as go
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.figures.curves import training_curves
-from headwise.viz_app.figures.maps import attention_map, mask_map, similarity_map, vector_map
+from headwise.viz_app.figures.maps import (
+    attention_map,
+    mask_map,
+    score_stages,
+    similarity_map,
+    vector_map,
+)
 from headwise.viz_app.figures.modules import comparison_table
-from headwise.viz_app.figures.steps import score_stages
 from headwise.viz_app.figures.theme import LIGHT
 from headwise.viz_app.figures.tokens import lens_table, padding_rows, token_row
 from headwise.viz_app.figures.tree import beam_tree

@@ -20,8 +20,8 @@ from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, token_label, token_labels
+from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.maps import attention_map
-from headwise.viz_app.figures.mosaic import mosaic
 from headwise.viz_app.figures.standalone import Drawing, Part, Table, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row

@@ -10,9 +10,8 @@ from __future__ import annotations
 import dataclasses
 
 from headwise.viz_app.components.assets import component
-from headwise.viz_app.figures.matrix import COLOUR_BAR, PRINTED
-from headwise.viz_app.figures.mosaic import MASKED, STEPS
-from headwise.viz_app.figures.selecting import MARK
+from headwise.viz_app.figures.heads import MASKED, STEPS
+from headwise.viz_app.figures.matrix import COLOUR_BAR, MARK, PRINTED
 from headwise.viz_app.figures.theme import Theme
 
 LETTERS = 12

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from headwise.viz_app.figures.bars import signed_colours
 from headwise.viz_app.figures.matrix import (
     COLOUR_BAR,
+    Target,
     colour_bar,
+    frame,
     label_width,
     labels_width,
+    selectable_cells,
     token_axis,
 )
-from headwise.viz_app.figures.selecting import Target, frame, selectable_cells
 from headwise.viz_app.figures.theme import Theme, difference_scale, escape_plotly, new_figure
 
 _ROW, _COLUMN = 22, 40

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import ArrayLike
 
-from headwise.viz_app.figures.selecting import frame, vertical_line
+from headwise.viz_app.figures.matrix import frame, vertical_line
 from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
 
 _ROW, _LETTERS = 24, 24
@@ -136,3 +138,27 @@ def signed_text(value: float, limit: float = 1.0) -> str:
         return f"{value:+.{digits}f}"
     least = f"{10.0**-digits:.{digits}f}"
     return f"<{least}" if value > 0 else f">-{least}"
+
+
+def contribution_bars(
+    products: ArrayLike, *, query: ArrayLike, key: ArrayLike, theme: Theme
+) -> go.Figure:
+    """Draw what each of K dimensions adds to q·k: bars q_i k_i, with q_i and k_i on hover."""
+    products = np.asarray(products, np.float32)
+    factors = "%{customdata[0]:.3f} × %{customdata[1]:.3f} = %{y:.3f}"
+    bars = {
+        "type": "bar",
+        "x": list(range(len(products))),
+        "y": products,
+        "customdata": np.stack([query, key], axis=-1).astype(np.float32),
+        "marker": {"color": np.where(products < 0, theme.series[1], theme.series[0]).tolist()},
+        "hovertemplate": f"dimension %{{x}}<br>{factors}<extra></extra>",
+    }
+    layout = {
+        "height": 200,
+        "margin": {"l": 44, "r": 8, "t": 8, "b": 40},
+        "bargap": 0.15,
+        "xaxis": {"title": {"text": "dimension", "standoff": 4}},
+        "yaxis": {"zeroline": True, "zerolinecolor": theme.line, "showgrid": True},
+    }
+    return new_figure(theme, [bars], layout)

@@ -10,20 +10,21 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from headwise.model.ties import descending
-from headwise.viz_app.figures.head_matrix import StepColumns, step_ticks
 from headwise.viz_app.figures.lines import LEGEND_ABOVE, line, line_chart, look
-from headwise.viz_app.figures.selecting import vertical_line
+from headwise.viz_app.figures.matrix import COLOUR_BAR, vertical_line
 from headwise.viz_app.figures.theme import (
     Properties,
     Theme,
     escape_lines,
     escape_plotly,
     new_figure,
+    note,
 )
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Floats
@@ -36,6 +37,60 @@ _HEIGHT, _TITLE, _TOP = 76, 30, 24
 """Pixels of a small chart, between two, where the title of the lower one is, and above all."""
 _LETTERS = 40
 """Most letters of a line that is shown when the mouse rests on a value."""
+_LARGEST_CELL, _LETTER = 62, 6.6
+"""Pixels of the widest column, and of a letter of a step."""
+_LEFT, _RIGHT = 40, COLOUR_BAR + 8
+"""Pixels left of the columns, for the labels of rows, and right of them. A colour bar that needs
+more would make columns narrower than those of the other figures: long numbers must fit."""
+
+
+@dataclass(frozen=True)
+class StepColumns:
+    """Columns, one for each checkpoint, stand in line in figures below each other."""
+
+    axis: Properties
+    """Properties of the axis of the columns, which are 0, 1, …; labels are steps."""
+    labels: int
+    """Pixels that the labels of the axis need above or below the columns."""
+    _width: int
+    _readable: int
+
+    @classmethod
+    def of(cls, steps: Sequence[int], width: int) -> StepColumns:
+        """Make columns of these steps for a figure that has ``width`` pixels at most."""
+        cell = min(_LARGEST_CELL, (width - _LEFT - _RIGHT) / len(steps))
+        longest = _LETTER * max(len(f"{step:,}") for step in steps)
+        flat = longest + 4 <= 0.75 * cell  # the page may have less room
+        least = longest + 4 if flat else min(12.0, cell)
+        ends = {"range": [-0.5, len(steps) - 0.5], "tickangle": 0 if flat else -90}
+        return cls(
+            ends | step_ticks(steps, max(1, math.ceil(14 / cell))),
+            26 if flat else round(longest) + 14,
+            round(_LEFT + cell * len(steps) + _RIGHT),
+            round(_LEFT + least * len(steps) + _RIGHT),
+        )
+
+    def layout(self, *, top: int, bottom: int, height: int) -> Properties:
+        """Return size and margins of a figure whose columns are ``height`` pixels high."""
+        margin = {"l": _LEFT, "r": _RIGHT, "t": top, "b": bottom}
+        size = {"height": top + height + bottom, "width": self._width, "margin": margin}
+        return size | {"meta": {"readable": self._readable}}
+
+
+def step_ticks(steps: Sequence[int], every: int) -> Properties:
+    """Return properties of an axis of checkpoints, 0, 1, …, that labels some with their steps.
+
+    The table of a chart and its readout take the names of the others from ``labelalias``.
+    """
+    names, kept = [f"{step:,}" for step in steps], range(0, len(steps), every)
+    labels = {"tickvals": list(kept), "ticktext": [names[at] for at in kept]}
+    return labels | {"labelalias": {str(at): name for at, name in enumerate(names)}}
+
+
+def _line(values: Floats | Sequence[float], steps: Sequence[int], **given: Any) -> Properties:
+    """Return a trace of a value for each checkpoint, whose texts are steps unless others are."""
+    texts = {"texts": [f"{step:,}" for step in steps]}
+    return line(list(range(len(steps))), values, **texts | given)
 
 
 def measure_lines(
@@ -44,33 +99,16 @@ def measure_lines(
     """Draw measures of one head, from 0 to 1, by name: a line each, with gaps at NaN.
 
     A vertical line is at the checkpoint whose index is ``marked``.
-
-    Raises:
-        ValueError: if values and steps do not fit, or there are more lines than colours.
     """
-    if len(lines) > len(theme.series):
-        raise ValueError(f"expected at most {len(theme.series)} lines, got {len(lines)}")
-    for name, values in lines.items():
-        if len(values) != len(steps):
-            raise ValueError(f"{name}: expected {len(steps)} values, got {len(values)}")
+    every = max(1, math.ceil(len(steps) / 20))
+    said = {name: f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.2f}}" for name in lines}
     return line_chart(
         [
-            line(
-                list(range(len(steps))),
-                values,
-                **look(place, theme),
-                name=name,
-                hover=f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.2f}}",
-                texts=[f"{step:,}" for step in steps],
-            )
+            _line(values, steps, **look(place, theme), name=name, hover=said[name])
             for place, (name, values) in enumerate(lines.items())
         ],
         theme=theme,
-        x={
-            "range": [-0.3, len(steps) - 0.7],
-            "tickangle": -90,
-            **step_ticks(steps, max(1, math.ceil(len(steps) / 20))),
-        },
+        x={"range": [-0.3, len(steps) - 0.7], "tickangle": -90, **step_ticks(steps, every)},
         y={"range": [-0.03, 1.03], "tickvals": [0, 0.25, 0.5, 0.75, 1]},
         margin={"l": 34, "r": 14, "b": 58},
         height=270 + 19 * len(lines),  # the legend may have a line for each
@@ -91,15 +129,7 @@ def named_lines(
     """Draw values, (checkpoints, lines), as lines with their names at the right end.
 
     A vertical line marks the checkpoint whose index is ``marked``; the ``customdata`` of a mark is
-    its step.
-
-    Args:
-        values: (checkpoints, lines).
-        steps: of the checkpoints.
-        names: of the lines.
-        title: what the values are.
-        theme: colours.
-        marked: index of a checkpoint.
+    its step. The title says what the values are.
     """
     looks = [look(place, theme) for place in range(len(names))]
     least, most = float(values.min(initial=0.0)), float(values.max(initial=0.5))
@@ -107,19 +137,15 @@ def named_lines(
     least, most = least - beyond, most + beyond
     inner = _LINES - _ABOVE - _BELOW
     heights = _spread((values[-1] - least) / (most - least) * inner, inner)
-    longest = min(_LONGEST, max(map(len, names), default=0))
-    left, right = 56, 42 + 8 * longest
+    left, right = 56, 42 + 8 * min(_LONGEST, max(map(len, names), default=0))
+    clicks = [str(step) for step in steps]
+    hovers = [f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}" for name in names]
+    end = {"x": 1, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "middle"}
+    font = {"color": theme.text, "size": 13}
     return line_chart(
         [
-            line(
-                list(range(len(steps))),
-                values[:, place],
-                **looks[place],
-                hover=f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}",
-                texts=[f"{step:,}" for step in steps],
-                clicks=[str(step) for step in steps],
-            )
-            for place, name in enumerate(names)
+            _line(values[:, place], steps, **looks[place], hover=hover, clicks=clicks)
+            for place, hover in enumerate(hovers)
         ],
         theme=theme,
         x={
@@ -127,30 +153,18 @@ def named_lines(
             "range": [-0.3, len(steps) - 0.7],
             **step_ticks(steps, 1),
         },
-        y={
-            "title": title,
-            "range": [least, most],
-            "zeroline": True,
-            "zerolinecolor": theme.line,
-        },
+        y={"title": title, "range": [least, most], "zeroline": True, "zerolinecolor": theme.line},
         margin={"l": left, "r": right, "t": _ABOVE, "b": _BELOW},
         height=_LINES,
         meta={"readable": left + min(36 * len(steps), 480) + right},
         shapes=[vertical_line(marked, theme=theme, dash="dot")],
         annotations=[
-            {
-                "x": 1,
-                "y": height / inner,
-                "xref": "paper",
-                "yref": "paper",
-                "xanchor": "left",
-                "yanchor": "middle",
-                "xshift": 8,
-                "showarrow": False,
-                "text": f'<span style="color:{each["colour"]}">●</span> '
+            note(
+                f'<span style="color:{each["colour"]}">●</span> '
                 + escape_plotly(shorten(name, _LONGEST)),
-                "font": {"color": theme.text, "size": 13},
-            }
+                theme,
+                **end | {"y": height / inner, "xshift": 8, "font": font},
+            )
             for name, each, height in zip(names, looks, heights, strict=True)
         ],
     )
@@ -181,6 +195,13 @@ class StageChart:
     reference_name: str = "references"
     """Of what that value is, in a word or two."""
 
+    def range(self) -> list[float]:
+        """Return an axis with some space above and below the values and the reference."""
+        shown = np.array([*self.values, np.nan if self.reference is None else self.reference])
+        least, most = float(np.nanmin(shown)), float(np.nanmax(shown))
+        space = 0.12 * (most - least) or 0.5
+        return [least - space, most + space]
+
 
 def stage_charts(
     charts: Sequence[StageChart],
@@ -194,43 +215,34 @@ def stage_charts(
 
     Each chart is a trace, with gaps at NaN, whose customdata are the steps. A line through all of
     them is at the checkpoint whose index is ``marked``. The figure has ``width`` pixels at most.
-
-    Raises:
-        ValueError: if there are no charts, or a chart does not fit the steps or has no value.
     """
-    if not charts:
-        raise ValueError("expected at least 1 chart, got none")
-    columns = StepColumns.of(steps, width)
+    columns, clicks = StepColumns.of(steps, width), [str(step) for step in steps]
     whole = _HEIGHT * len(charts) + _TITLE * (len(charts) - 1)
     data: list[Properties] = []
-    axes: Properties = {}
     shapes: list[Properties] = []
     notes: list[Properties] = []
+    axes: Properties = {}
+    left = {"xref": "x domain", "xanchor": "left"}
     for place, (chart, colour) in enumerate(zip(charts, cycle(theme.series), strict=False)):
         y = f"y{place + 1}" if place else "y"
         high = 1 - place * (_HEIGHT + _TITLE) / whole
-        data.append(_line(chart, steps, colour, y))
-        axes[f"yaxis{y[1:]}"] = {
-            "domain": [max(high - _HEIGHT / whole, 0.0), high],
-            "range": _range(chart),
-            "nticks": 4,
-            "showgrid": True,
-        }
-        notes.append(
-            _note(chart.name, theme)
-            | {"x": 0, "y": high, "yref": "paper", "yanchor": "bottom", "yshift": 3}
-        )
+        texts = [
+            escape_lines([f"step {step:,}", *textwrap.wrap(words, _LETTERS)])
+            for step, words in zip(steps, chart.words, strict=True)
+        ]
+        named = {"name": chart.name, "hover": "%{text}", "texts": texts, "clicks": clicks}
+        data.append(_line(chart.values, steps, colour=colour, **named, yaxis=y))
+        space = {"domain": [max(high - _HEIGHT / whole, 0.0), high], "range": chart.range()}
+        axes[f"yaxis{y[1:]}"] = {**space, "nticks": 4, "showgrid": True}
+        above = {"x": 0, "y": high, "yref": "paper", "yanchor": "bottom", "yshift": 3}
+        notes.append(note(escape_plotly(chart.name), theme, **left, **above))
         if chart.reference is not None:
             dotted = {"color": theme.muted, "width": 1.5, "dash": "dot"}
-            at = {"xref": "x domain", "yref": y, "x0": 0, "x1": 1}
-            shapes.append(
-                {"type": "line", "line": dotted, "layer": "below", **at}
-                | {"y0": chart.reference, "y1": chart.reference}
-            )
-            notes.append(
-                _note(chart.reference_name, theme)
-                | {"x": 1, "y": chart.reference, "yref": y, "yanchor": "middle", "xshift": 4}
-            )
+            ends = {"x0": 0, "x1": 1, "y0": chart.reference, "y1": chart.reference}
+            across = {"xref": "x domain", "yref": y, "layer": "below", **ends}
+            shapes.append({"type": "line", "line": dotted, **across})
+            end = {"x": 1, "y": chart.reference, "yref": y, "yanchor": "middle", "xshift": 4}
+            notes.append(note(escape_plotly(chart.reference_name), theme, **left, **end))
     if marked is not None:
         shapes.append(vertical_line(marked, theme=theme, yref="paper", layer="below"))
     return new_figure(
@@ -246,44 +258,3 @@ def stage_charts(
             "annotations": notes,
         },
     )
-
-
-def _line(chart: StageChart, steps: Sequence[int], colour: str, of: str) -> Properties:
-    if {len(chart.values), len(chart.words)} != {len(steps)}:
-        raise ValueError(
-            f"{chart.name}: expected {len(steps)} values and words, got {len(chart.values)} and "
-            f"{len(chart.words)}"
-        )
-    return line(
-        list(range(len(steps))),
-        chart.values,
-        colour=colour,
-        name=chart.name,
-        hover="%{text}",
-        texts=[
-            escape_lines([f"step {step:,}", *textwrap.wrap(words, _LETTERS)])
-            for step, words in zip(steps, chart.words, strict=True)
-        ],
-        clicks=[str(step) for step in steps],
-        yaxis=of,
-    )
-
-
-def _range(chart: StageChart) -> list[float]:
-    """Return an axis with some space above and below the values and the reference."""
-    shown = np.array([*chart.values, np.nan if chart.reference is None else chart.reference])
-    if np.isnan(shown).all():
-        raise ValueError(f"{chart.name}: expected a value to draw, got none")
-    least, most = float(np.nanmin(shown)), float(np.nanmax(shown))
-    space = 0.12 * (most - least) or 0.5
-    return [least - space, most + space]
-
-
-def _note(text: str, theme: Theme) -> Properties:
-    return {
-        "text": escape_plotly(text),
-        "xref": "x domain",
-        "xanchor": "left",
-        "showarrow": False,
-        "font": {"color": theme.muted, "size": 12},
-    }

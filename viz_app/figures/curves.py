@@ -1,4 +1,4 @@
-"""Draws the curves of trainings, as small charts over the same steps.
+"""Draws the curves of trainings, and of accuracies on pairs, as small charts over the same steps.
 
 Runs differ in colour, dashes and the shape of their markers; a milestone has a marker. Validation
 loss has filled markers, the loss of a sample of the training pairs, measured alike, has open ones.
@@ -15,13 +15,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headwise.viz_app.figures.lines import DASHES, line
-from headwise.viz_app.figures.selecting import vertical_line
-from headwise.viz_app.figures.theme import (
-    Properties,
-    Theme,
-    escape_plotly,
-    new_figure,
-)
+from headwise.viz_app.figures.matrix import vertical_line
+from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure, note
 from headwise.viz_app.figures.training_panels import (
     PANELS,
     Panel,
@@ -32,14 +27,15 @@ from headwise.viz_app.figures.training_panels import (
     panels_layout,
 )
 from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
+from headwise.viz_app.records.pairs import CHANCE, AccuracyCurve
 
 MOST_RUNS = 6
 """Most runs in one figure: as many as there are colours of lines."""
 MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf", "exact")
 """Quantities of our log that are measured at milestones only; their markers can be clicked."""
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-_LINE, _TITLE = 20, 24
-"""Pixels of a line of text above the charts, and of a chart's title."""
+_LINE, _TITLE, _TOP = 20, 24, 28
+"""Pixels of a line of text above the charts, of a chart's title, and above charts of accuracies."""
 _WIDTH = 700
 """Pixels that a line of the legend has, at least."""
 _WORDS = {"train_sample_loss": "train sample", "valid_loss": "valid"}
@@ -49,6 +45,7 @@ _MARKERS = {
     "train_loss": "thin: training batches",
 }
 """How the curves of the loss are told apart where the legend names runs."""
+_SHARES = {"range": [-0.03, 1.05], "tickvals": [0, 0.25, 0.5, 0.75, 1], "tickformat": ".0%"}
 
 
 def is_of_milestones(name: str) -> bool:
@@ -72,6 +69,7 @@ def training_curves(
     Args:
         runs: the first is the one whose checkpoint is in use.
         step: the step of that checkpoint, which a line marks in each chart.
+        theme: colours.
         log_steps: whether the axis of steps is logarithmic.
         log_loss: whether the axis of the loss is.
 
@@ -82,7 +80,7 @@ def training_curves(
         raise ValueError(f"expected 1 to {MOST_RUNS} runs, got {len(runs)}")
     steps = StepAxis.of(runs, log=log_steps)
     overfitted = [
-        (run, run.overfitting, colour)
+        (run.name, run.overfitting, colour)
         for run, colour in zip(runs, theme.series, strict=False)
         if run.overfitting is not None
     ]
@@ -99,22 +97,42 @@ def training_curves(
     data: list[Properties] = []
     shapes: list[Properties] = []
     for place, panel in enumerate(panels):
+        axes: Properties = dict(zip(("xaxis", "yaxis"), axis_names(place), strict=True))
         for number, run in enumerate(runs):
-            for name in _drawn_names(run, panel):
-                if name in run.raw:
-                    data.append(_raw(run.raw[name], place, number, steps, theme))
-                data.append(_line(run, name, panel, place, number, len(runs) > 1, steps, theme))
-        x, y = axis_names(place)
-        below = {"xref": x, "yref": f"{y} domain", "layer": "below"}
-        shapes.append(vertical_line(steps.place(step), theme=theme, **below))
+            names = _drawn_names(run, panel)
+            for name in names:
+                if raw := run.raw.get(name):
+                    pale: Properties = {
+                        "mode": "lines",
+                        "width": 1,
+                        "opacity": 0.3,
+                        "showlegend": False,
+                    }
+                    colour = theme.series[number]
+                    data.append(
+                        line(_places(raw, steps), raw.values, colour=colour, **pale, **axes)
+                    )
+                named = place == 0 and (len(runs) == 1 or name == names[-1])
+                drawn = _line(run, name, panel, number, len(runs) > 1, steps, theme)
+                data.append(drawn | axes | {"showlegend": named})
+        shapes.append(_at_step(step, place, steps, theme))
         if steps.log and steps.has_zero:
             dotted = {"color": theme.line, "width": 1.5, "dash": "dot"}
-            shapes.append(vertical_line(steps.line, theme=theme, name="", line=dotted, **below))
-    for row, (run, onset, colour) in enumerate(overfitted):
+            shapes.append(
+                shapes[-1] | {"x0": steps.line, "x1": steps.line, "name": "", "line": dotted}
+            )
+    for row, (name, onset, colour) in enumerate(overfitted):
         shapes.append(_shade(onset, colour, steps))
         lines = len(overfitted) - row
-        layout["annotations"].append(_overfitting(run.name, onset, colour, above + _LINE * lines))
+        layout["annotations"].append(_overfitting(name, onset, colour, above + _LINE * lines))
     return new_figure(theme, data, layout | {"shapes": shapes})
+
+
+def _at_step(step: int, place: int, steps: StepAxis, theme: Theme) -> Properties:
+    """Return a shape: the line in a panel that marks the checkpoint in use."""
+    x, y = axis_names(place)
+    below = {"xref": x, "yref": f"{y} domain", "layer": "below"}
+    return vertical_line(steps.place(step), theme=theme, **below)
 
 
 def _titles(panels: Sequence[Panel], runs: Sequence[RunCurves]) -> list[str]:
@@ -143,28 +161,12 @@ def _wrapped(name: str) -> list[str]:
     return textwrap.wrap(name, 36)
 
 
-def _loss_axis(runs: Sequence[RunCurves]) -> dict[str, object]:
+def _loss_axis(runs: Sequence[RunCurves]) -> Properties:
     """Return a logarithmic axis, with labels at 2 and 5 too unless the range is wide."""
     losses = [run.curves[n].values for run in runs for n in PANELS[0].names if n in run.curves]
     above = np.concatenate([*losses, [1.0]])
     above = above[above > 0]
     return {"type": "log", "dtick": 1 if above.max() > 100 * above.min() else "D2"}
-
-
-def _raw(curve: Curve, place: int, number: int, steps: StepAxis, theme: Theme) -> Properties:
-    """Return a trace of the unsmoothed values, pale."""
-    x, y = axis_names(place)
-    return line(
-        _places(curve, steps),
-        curve.values,
-        colour=theme.series[number],
-        mode="lines",
-        width=1,
-        xaxis=x,
-        yaxis=y,
-        opacity=0.3,
-        showlegend=False,
-    )
 
 
 def _places(curve: Curve, steps: StepAxis) -> np.ndarray:
@@ -175,19 +177,14 @@ def _line(
     run: RunCurves,
     name: str,
     panel: Panel,
-    place: int,
     number: int,
     several: bool,
     steps: StepAxis,
     theme: Theme,
 ) -> Properties:
-    """Return a trace of one quantity of one run."""
-    x, y = axis_names(place)
-    curve = run.curves[name]
+    """Return a trace of one quantity of one run, the ``number``-th of one or several."""
+    curve, marked = run.curves[name], is_of_milestones(name)
     what = {"train_loss": run.batches, **_WORDS}.get(name, panel.title)
-    marked = is_of_milestones(name)
-    shape = "-open" if name == "train_sample_loss" else ""
-    in_legend = place == 0 and (not several or name == _drawn_names(run, panel)[-1])
     places, values = _places(curve, steps), curve.values.astype(np.float32)
     numbers, reach = curve.steps, _reach(run, name)
     if steps.log and len(curve) > 1 and curve.steps[0] <= 0:
@@ -197,6 +194,11 @@ def _line(
         )
         numbers = np.insert(numbers, 1, 0)
     said = escape_plotly(f"{run.name}: {what}" if several else what)
+    shown: Properties = {"mode": "lines", "width": 1.2}
+    if marked:
+        at = numbers.tolist()
+        clicks, texts = [f"{step},{run.name}" for step in at], [f"{step:,}" for step in at]
+        shown = {"mode": "lines+markers", "texts": texts, "clicks": clicks}
     return line(
         places,
         values,
@@ -204,16 +206,10 @@ def _line(
         dash=DASHES[number],
         name=[run.name] if several else _wrapped(what),
         hover=f"{said}<br>step %{{{'text' if marked else 'x:,d'}}}<br>%{{y:{panel.form}}}",
-        texts=[f"{step:,}" for step in numbers.tolist()] if marked else None,
-        clicks=[f"{step},{run.name}" for step in numbers.tolist()] if marked else None,
         reach=reach if name in run.intervals else None,
-        mode="lines+markers" if marked else "lines",
-        width=None if marked else 1.2,
-        symbol=_SYMBOLS[number] + shape,
-        xaxis=x,
-        yaxis=y,
-        showlegend=in_legend,
+        symbol=_SYMBOLS[number] + "-open" * (name == "train_sample_loss"),
         cliponaxis=not marked,
+        **shown,
     )
 
 
@@ -231,33 +227,82 @@ def _reach(run: RunCurves, name: str) -> np.ndarray:
 
 def _shade(onset: OverfittingOnset, colour: str, steps: StepAxis) -> Properties:
     """Return a shape that shades the chart of the loss from where valid loss rises."""
-    return {
-        "type": "rect",
-        "x0": steps.place(onset.step),
-        "x1": steps.place(onset.last),
-        "xref": "x",
-        "y0": 0,
-        "y1": 1,
-        "yref": "y domain",
-        "layer": "below",
-        "fillcolor": colour,
-        "opacity": 0.12,
-        "line": {"width": 0},
-    }
+    ends = {"x0": steps.place(onset.step), "x1": steps.place(onset.last), "y0": 0, "y1": 1}
+    axes = {"xref": "x", "yref": "y domain", "layer": "below"}
+    fill = {"fillcolor": colour, "opacity": 0.12, "line": {"width": 0}}
+    return {"type": "rect", **ends, **axes, **fill}
 
 
 def _overfitting(name: str, onset: OverfittingOnset, colour: str, above: int) -> Properties:
     """Return an annotation, ``above`` pixels over the charts, that names what is shaded."""
-    return {
-        "text": f'<span style="color:{colour}">■</span> {escape_plotly(name)}: valid loss is '
-        f"lowest at step {onset.step:,}, from there on it rises: overfitting",
-        "x": 0,
-        "xref": "paper",
-        "xanchor": "left",
-        "y": 1,
-        "yref": "paper",
-        "yanchor": "top",
-        "yshift": above,
-        "showarrow": False,
-        "font": {"size": 12},
-    }
+    words = f"lowest at step {onset.step:,}, from there on it rises: overfitting"
+    text = f'<span style="color:{colour}">■</span> {escape_plotly(name)}: valid loss is {words}'
+    across = {"x": 0, "xref": "paper", "xanchor": "left"}
+    down = {"y": 1, "yref": "paper", "yanchor": "top", "yshift": above}
+    return {"text": text, **across, **down, "showarrow": False, "font": {"size": 12}}
+
+
+# Pairs
+
+
+def accuracy_charts(
+    curves: Sequence[AccuracyCurve], *, step: int, theme: Theme, log_steps: bool = False
+) -> go.Figure:
+    """Draw accuracies with their intervals, a chart a curve, two a row, and the level of chance.
+
+    Each curve, of one step at least, is a trace, after one of chance; the ``customdata`` of a mark
+    is its step and its phenomenon, as in ``"500,tense"``, without a phenomenon where the curve is
+    of all pairs. A line in each chart is at the ``step`` of the checkpoint in use.
+    """
+    names = [curve.phenomenon or "all pairs" for curve in curves]
+    panels = [Panel(name, (name,), ".0%", _SHARES) for name in names]
+    titles = [
+        f"{escape_plotly(name)}: {curve.values[0].count:,} pairs"
+        for name, curve in zip(names, curves, strict=True)
+    ]
+    logged = [Curve(np.array(each.steps), np.zeros(len(each.steps))) for each in curves]
+    steps = StepAxis.of([RunCurves("", {"": curve}) for curve in logged], log=log_steps)
+    layout = panels_layout(steps, theme, top=_TOP, panels=panels, titles=titles, every=panels)
+    data: list[Properties] = []
+    shapes: list[Properties] = []
+    for place, (curve, name) in enumerate(zip(curves, names, strict=True)):
+        x, y = axis_names(place)
+        ends = layout[f"xaxis{x[1:]}"]["range"]
+        # A trace, as a shape would lie below the grid's line or above all. (``between`` them is a
+        # layer that the browser's Plotly does not know.)
+        chance = line(
+            [10**end for end in ends] if log_steps else ends,
+            [CHANCE, CHANCE],
+            colour=theme.muted,
+            dash="dot",
+            name="chance",
+            mode="lines",
+        )
+        data += [
+            each | {"xaxis": x, "yaxis": y}
+            for each in (chance, _accuracy(curve, name, steps, theme))
+        ]
+        shapes.append(_at_step(step, place, steps, theme))
+    inside = {"x": 0.9, "xref": "x domain", "xanchor": "right", "y": CHANCE, "yref": "y"}
+    layout["annotations"].append(note("chance", theme, **inside, yanchor="top"))
+    return new_figure(theme, data, layout | {"showlegend": False, "shapes": shapes})
+
+
+def _accuracy(curve: AccuracyCurve, name: str, steps: StepAxis, theme: Theme) -> Properties:
+    texts = [
+        f"step {step:,}<br>right in {each.share:.1%} of {each.count:,}<br>95% interval "
+        f"{each.low:.1%} to {each.high:.1%}"
+        for step, each in zip(curve.steps, curve.values, strict=True)
+    ]
+    low, share, high = np.array([(each.low, each.share, each.high) for each in curve.values]).T
+    return line(
+        [steps.place(step) for step in curve.steps],
+        share,
+        colour=theme.series[0],
+        name=name,
+        hover="%{text}",
+        texts=texts,
+        clicks=[f"{step},{curve.phenomenon}" for step in curve.steps],
+        reach=[share - low, high - share],
+        cliponaxis=False,
+    )

@@ -1,4 +1,4 @@
-"""Lines: the trace of each, and the frame of a chart that has its lines to itself."""
+"""Draws lines: the trace of each, the frame of a chart, and charts of positional encodings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from headwise.viz_app.figures.theme import (
     Properties,
@@ -15,12 +15,28 @@ from headwise.viz_app.figures.theme import (
     escape_lines,
     escape_plotly,
     new_figure,
+    page_colours,
 )
+from headwise.viz_app.records.trace import Floats
 
 LEGEND_ABOVE: Properties = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
 LEGEND_NAMES: Properties = {"itemclick": False, "itemdoubleclick": False}
 """A legend in which a click on a name hides no line."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+MOST_WAVES = 6
+"""Most dimensions in one figure: as many as there are colours of lines."""
+_LEGEND = """
+<div class="waves">{rows}</div>
+<style>
+.waves {{
+  color: {text}; font-size: .875rem; line-height: 1.7; font-variant-numeric: tabular-nums;
+}}
+.waves i {{
+  display: inline-block; width: 18px; height: 4px; border-radius: 2px; margin: 0 .5rem .2rem 0;
+}}
+.waves span {{ color: {muted}; white-space: nowrap; }}
+</style>
+"""
 
 
 def look(place: int, theme: Theme) -> Properties:
@@ -83,15 +99,8 @@ def line(
     }
     if reach is not None:
         below, above = np.asarray(reach, np.float32)
-        trace["error_y"] = {
-            "type": "data",
-            "symmetric": False,
-            "arrayminus": below,
-            "array": above,
-            "color": colour,
-            "thickness": 1.2,
-            "width": 3,
-        }
+        ends = {"type": "data", "symmetric": False, "arrayminus": below, "array": above}
+        trace["error_y"] = ends | {"color": colour, "thickness": 1.2, "width": 3}
     return trace | more
 
 
@@ -106,32 +115,148 @@ def line_chart(
     legend: Properties | None = None,
     **layout: Any,
 ) -> go.Figure:
-    """Draw lines over one axis.
+    """Draw lines, as ``line`` returns them, over one axis.
 
     Args:
-        lines: as ``line`` returns them.
-        theme: colours.
+        lines, theme: what is drawn.
         x, y: properties of the axes, whose ``title`` may be a text.
         margin: left and right, and above and below if these are not 8 and 40 pixels.
         height: in pixels.
         legend: where the lines are named, if anywhere.
         layout: further properties of Plotly's layout.
     """
-    return new_figure(
-        theme,
-        lines,
-        {
-            "height": height,
-            "margin": {"t": 8, "b": 40, **margin},
-            "showlegend": legend is not None,
-            "legend": legend,
-            "xaxis": axis(**x),
-            "yaxis": axis(showgrid=True, **y),
-            **layout,
-        },
-    )
+    axes = {"xaxis": axis(**x), "yaxis": axis(showgrid=True, **y)}
+    frame = {"height": height, "margin": {"t": 8, "b": 40, **margin}, **axes}
+    named = {"showlegend": legend is not None, "legend": legend}
+    return new_figure(theme, lines, frame | named | layout)
 
 
 def axis(*, title: str = "", **more: Any) -> Properties:
     """Return an axis with a title, near to its labels."""
     return {"title": {"text": escape_plotly(title), "standoff": 4}, **more} if title else more
+
+
+# Positions
+
+
+def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: Theme) -> go.Figure:
+    """Draw some dimensions over the positions: a curve each, and a dot at each position.
+
+    Curves are (n, dimensions), evenly spaced from position 0 to the last; ``encoded`` is
+    (positions, dimensions). There are at most ``MOST_WAVES``.
+    """
+    places, positions = np.linspace(0, len(encoded) - 1, len(curves)), np.arange(len(encoded))
+    lines = [
+        line(places, values, colour=colour, mode="lines")
+        for values, colour in zip(curves.T, theme.series, strict=False)
+    ]
+    hovers = [f"pos %{{x}}<br>dimension {number}<br>%{{y:.3f}}" for number in dimensions]
+    dots = [
+        line(positions, values, colour=colour, mode="markers", hover=hover)
+        for values, hover, colour in zip(encoded.T, hovers, theme.series, strict=False)
+    ]
+    return line_chart(
+        [*lines, *dots],
+        theme=theme,
+        x={"title": "pos", "range": [-0.5, len(encoded) - 0.5]},
+        y={"range": [-1.08, 1.08], "tickvals": [-1, 0, 1]},
+        margin={"l": 40, "r": 12},
+    )
+
+
+def wave_legend(
+    dimensions: Sequence[int],
+    functions: Sequence[str],
+    divisors: Sequence[float],
+    wavelengths: Sequence[float],
+    theme: Theme,
+) -> str:
+    """Return the waves' legend as HTML: colour, formula with its numbers, and wavelength.
+
+    A formula divides the position by one of the divisors; wavelengths are in positions.
+    """
+    rows = "".join(
+        f'<div><i style="background:{colour}"></i>PE(pos, {dimension}) = '
+        f"{function}(pos / {_format(divisor)}) "
+        f"<span>wavelength {_format(length)}</span></div>"
+        for dimension, function, divisor, length, colour in zip(
+            dimensions, functions, divisors, wavelengths, theme.series, strict=False
+        )
+    )
+    return _LEGEND.format(rows=rows, **page_colours(theme))
+
+
+def _format(number: float) -> str:
+    """Write a number with three digits or more, and with no decimals from 100 on."""
+    return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
+
+
+def encoding_curves(
+    sines: Floats, cosines: Floats, *, positions: Sequence[int], theme: Theme
+) -> go.Figure:
+    """Draw the encodings of some positions by wavelength: sines above, cosines below.
+
+    A sine and a cosine of one wavelength share their place, so that each line is as smooth as the
+    waves are. Traces: a line of sines for each position, then one of cosines; both arrays are
+    (positions, D / 2), from the shortest wave to the longest.
+    """
+    lines = [
+        line(
+            np.arange(len(values)),
+            values,
+            colour=colour,
+            name=f"pos {position}",
+            mode="lines",
+            hover=f"pos {position}<br>{what} %{{x}}<br>%{{y:.3f}}",
+            yaxis=of,
+            showlegend=of == "y",
+        )
+        for of, what, encoded in (("y", "sine", sines), ("y2", "cosine", cosines))
+        for values, position, colour in zip(encoded, positions, theme.series, strict=False)
+    ]
+    waves_of = {"range": [-1.08, 1.08], "tickvals": [-1, 0, 1]}
+    return line_chart(
+        lines,
+        theme=theme,
+        x={"title": "i, from the shortest wave to the longest", "anchor": "y2"},
+        y={"title": "sine", "domain": [0.54, 1], **waves_of},
+        yaxis2=axis(title="cosine", domain=[0, 0.46], showgrid=True, **waves_of),
+        margin={"l": 52, "r": 12, "t": 30},
+        height=340,
+        legend=LEGEND_ABOVE | LEGEND_NAMES,
+    )
+
+
+def distance_curve(similarity: NDArray[np.floating], *, theme: Theme) -> go.Figure:
+    """Draw the dot product of two encodings by the distance of their positions, from 0."""
+    distances, least, most = np.arange(len(similarity)), similarity.min(), similarity.max()
+    hover = "distance %{x}<br>product %{y:.3f}"
+    return line_chart(
+        [line(distances, similarity, colour=theme.series[0], hover=hover)],
+        theme=theme,
+        x={"title": "distance", "range": [-0.5, len(similarity) - 0.5]},
+        y={"range": [min(0.0, 1.08 * float(least)), 1.08 * float(most)]},
+        margin={"l": 44, "r": 12},
+    )
+
+
+def bias_curves(
+    bias: Floats, distances: NDArray[np.int64], *, names: Sequence[str], theme: Theme
+) -> go.Figure:
+    """Draw what each head adds to a score by the distance from query to key: a line a head.
+
+    The bias is (heads, distances); distances rise, and below 0 the key comes before the query.
+    """
+    said = [f"{escape_plotly(name)}<br>distance %{{x}}<br>adds %{{y:.3f}}" for name in names]
+    return line_chart(
+        [
+            line(distances, values, **look(head, theme), name=name, hover=hover)
+            for head, (values, name, hover) in enumerate(zip(bias, names, said, strict=True))
+        ],
+        theme=theme,
+        x={"title": "distance from query to key"},
+        y={"title": "added to the score"},
+        margin={"l": 48, "r": 12},
+        height=340,
+        legend=LEGEND_NAMES,
+    )

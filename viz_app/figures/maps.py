@@ -1,4 +1,4 @@
-"""Draws single heat maps: an attention map, the difference of two, and other token matrices.
+"""Draws single heat maps: attention, the difference of two maps, and other matrices of tokens.
 
 Rows are queries, columns are keys; how cells and labels are drawn is in ``matrix.py``. All raise
 ValueError if labels and cells do not fit.
@@ -11,19 +11,27 @@ from typing import Unpack
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from headwise.viz_app.figures.matrix import (
     COLOUR_BAR,
     LARGEST_CELL,
+    MARK,
     MapAxes,
+    Target,
+    click_targets,
     colour_bar,
+    frame,
+    heat_map,
+    key_axis,
     label_width,
+    labels_width,
+    masked_cells,
     matrix,
+    row_axis,
     row_pixels,
     token_axis,
 )
-from headwise.viz_app.figures.selecting import MARK, Target, click_targets, frame
 from headwise.viz_app.figures.theme import (
     Properties,
     Theme,
@@ -33,6 +41,7 @@ from headwise.viz_app.figures.theme import (
     escape_plotly,
     new_figure,
     weight_colour,
+    weight_scale,
 )
 from headwise.viz_app.figures.tokens import ALLOWED
 from headwise.viz_app.records.trace import Floats
@@ -41,6 +50,8 @@ _SMALLEST_CROSSED = 7.0
 """Pixels of the smallest cell of a mask in which a cross can be recognised."""
 _LARGEST_OF_MASK, _RIGHT_OF_MASK, _LEAST_WIDTH = 30.0, 12, 200
 """Pixels of a mask's largest cell, right of its cells, and of the whole figure at least."""
+_STAGE, _WITH_NUMBER, _LARGEST_STAGE = 28, 36, 56.0
+"""Pixels of a row of scores, of the narrowest cell with a number, and of the widest cell."""
 
 
 def attention_map(
@@ -49,23 +60,31 @@ def attention_map(
     selected: int | None = None,
     column: int | None = None,
     measured: str = "weight",
+    query: str = "query",
     **axes: Unpack[MapAxes],
 ) -> go.Figure:
     """Draw one attention map on the fixed range 0 to 1.
 
     Trace 0 is the map at full resolution, (Q, M). With a ``selected`` row, the last trace has one
-    marker for each row, left of the map; a ``column`` is framed.
+    marker for each row, left of the map; a ``column`` is framed. The mouse reads what is
+    ``measured``, of which ``query`` and key.
     """
-    theme = axes["theme"]
-    hover = f"query %{{y}}<br>key %{{x}}<br>{escape_plotly(measured)} %{{z:.4f}}"
+    theme, shapes = axes["theme"], []
+    hover = f"{query} %{{y}}<br>key %{{x}}<br>{escape_plotly(measured)} %{{z:.4f}}"
     data, layout = matrix(weights, measured=measured, hover=hover, **axes)
-    shapes = []
     if selected is not None:
         n_rows, n_columns = weights.shape
         # About as wide as a triangle, whether cells have their full width or fill the page's.
         share = 12 / (12 + min(LARGEST_CELL * n_columns, 400))
         row = (layout["height"] - layout["margin"]["t"] - layout["margin"]["b"]) / n_rows
-        data.append(_row_markers(n_rows, selected, size=min(9, max(2, row - 1)), theme=theme))
+        triangle = {
+            "symbol": "triangle-right",
+            "size": min(9, max(2, row - 1)),
+            "color": [theme.accent if i == selected else theme.line for i in range(n_rows)],
+        }
+        beside = {"x": [0.5] * n_rows, "y": list(range(n_rows)), "xaxis": "x2", "mode": "markers"}
+        read = {"meta": MARK, "hovertemplate": "choose this row<extra></extra>"}
+        data.append({"type": "scatter", **beside, "marker": triangle, **read})
         layout["xaxis"]["domain"] = [share, 1]
         layout["xaxis2"] = {"domain": [0, share], "range": [0, 1], "visible": False}
         layout["yaxis"] |= {"anchor": "free", "position": 0}
@@ -75,24 +94,6 @@ def attention_map(
         framed = (column - 0.5, column + 0.5)
         shapes.append(frame(framed, (0, 1), theme=theme, width=1, xref="x", yref="y domain"))
     return new_figure(theme, data, layout | {"shapes": shapes})
-
-
-def _row_markers(number: int, selected: int, *, size: float, theme: Theme) -> Properties:
-    """Return a trace of triangles left of a map; that of the selected row has the accent colour."""
-    return {
-        "type": "scatter",
-        "x": [0.5] * number,
-        "y": list(range(number)),
-        "xaxis": "x2",
-        "mode": "markers",
-        "meta": MARK,
-        "marker": {
-            "symbol": "triangle-right",
-            "size": size,
-            "color": [theme.accent if i == selected else theme.line for i in range(number)],
-        },
-        "hovertemplate": "choose this row<extra></extra>",
-    }
 
 
 def difference_map(difference: Floats, **axes: Unpack[MapAxes]) -> go.Figure:
@@ -112,23 +113,15 @@ def share_map(
 ) -> go.Figure:
     """Draw restored shares, (rows, columns), on the fixed range -1 to 1; NaN is drawn apart.
 
-    A share beyond the range has the colour of its end. The last trace has an invisible marker for
-    each share, whose customdata is its name.
-
-    Args:
-        shares: 0 where a patch changes nothing, 1 where it brings B's answer back.
-        names: of the cells.
-        hover: what is shown of each cell when the mouse rests on it, in lines.
-        selected: the name of the cell to frame.
-        axes: of the map; cells that are not ``allowed`` are those without a share.
+    A share is 0 where a patch changes nothing, 1 where it brings B's answer back; one beyond the
+    range has the colour of its end. The last trace has an invisible marker for each share, whose
+    customdata is its name; the ``selected`` one is framed. ``hover`` is read there, in lines.
     """
     theme, there = axes["theme"], np.isfinite(shares)
     axes["allowed"] = there
     cells = np.where(there, shares, 0)
-    [heat_map, *masked], layout = matrix(
-        cells, measured="restored share", hover="", signed=True, **axes
-    )
-    heat_map |= {"hovertemplate": None, "hoverinfo": "skip", "xgap": 1, "ygap": 1}
+    data, layout = matrix(cells, measured="restored share", hover="", signed=True, **axes)
+    data[0] |= {"xgap": 1, "ygap": 1}
     targets = [
         Target(x, y, str(names[y, x]), escape_lines(str(hover[y, x]).split("\n")))
         for y, x in np.argwhere(there).tolist()
@@ -139,7 +132,7 @@ def share_map(
         if name == selected
     ]
     layout |= {"hoverdistance": -1, "shapes": frames}
-    return new_figure(theme, [heat_map, *masked, click_targets(targets)], layout)
+    return new_figure(theme, [*data, click_targets(targets)], layout)
 
 
 def ratio_map(ratios: Floats, dimensions: NDArray[np.int64], **axes: Unpack[MapAxes]) -> go.Figure:
@@ -149,53 +142,21 @@ def ratio_map(ratios: Floats, dimensions: NDArray[np.int64], **axes: Unpack[MapA
     """
     limit = float(np.nanmax(ratios, initial=1.0))
     hover = "%{y}<br>%{x}<br>largest |x|: %{z:.1f} times the median, in dimension %{customdata}"
-    [heat_map], layout = matrix(ratios / limit, measured="times", hover=hover, **axes)
-    name = by_root("ratio")
-    heat_map |= {"z": ratios.astype(np.float32), "zmax": limit, "customdata": dimensions + 1}
-    heat_map["colorbar"] = colour_bar(axes["theme"], name, [0, int(limit / 4), int(limit)])
-    return new_figure(axes["theme"], [heat_map], layout)
-
-
-def head_rows(
-    weights: Floats,
-    *,
-    heads: Sequence[str],
-    columns: Sequence[str],
-    column_title: str,
-    theme: Theme,
-    width: int = 480,
-) -> go.Figure:
-    """Draw one row of every head's map: weights (heads, M) on the fixed range 0 to 1."""
-    drawn = matrix(
-        weights,
-        measured="weight",
-        hover="head %{y}<br>key %{x}<br>weight %{z:.4f}",
-        rows=heads,
-        columns=columns,
-        row_title="layer.head",
-        column_title=column_title,
-        theme=theme,
-        width=width,
-    )
-    return new_figure(theme, *drawn)
+    [cells], layout = matrix(ratios, measured="ratio", hover=hover, **axes)
+    bar = colour_bar(axes["theme"], by_root("ratio"), [0, int(limit / 4), int(limit)])
+    cells |= {"zmax": limit, "customdata": dimensions + 1, "colorbar": bar}
+    return new_figure(axes["theme"], [cells], layout)
 
 
 def similarity_map(
     similarity: Floats, *, labels: Sequence[str], theme: Theme, width: int = 640
 ) -> go.Figure:
     """Draw cosine similarities of tokens, (n, n), on the fixed range -1 to 1."""
-    drawn = matrix(
-        similarity,
-        measured="cosine",
-        hover="%{y}<br>%{x}<br>cosine %{z:.3f}",
-        signed=True,
-        rows=labels,
-        columns=labels,
-        row_title="",
-        column_title="",
-        theme=theme,
-        width=width,
+    axes = MapAxes(
+        rows=labels, columns=labels, row_title="", column_title="", theme=theme, width=width
     )
+    hover = "%{y}<br>%{x}<br>cosine %{z:.3f}"
+    drawn = matrix(similarity, measured="cosine", hover=hover, signed=True, **axes)
     return new_figure(theme, *drawn)
 
 
@@ -212,10 +173,7 @@ def mask_map(
 
     Cells are square. Trace 0 is the mask, 1 = may attend; the last trace has the crosses.
     """
-    data, layout = matrix(
-        allowed.astype(np.float32),
-        measured="",
-        hover="query %{y}<br>key %{x}<br>%{z} (1: may attend, 0: masked)",
+    axes = MapAxes(
         rows=rows,
         columns=columns,
         row_title=titles[0],
@@ -224,16 +182,14 @@ def mask_map(
         allowed=allowed,
         width=width,
     )
-    colour = weight_colour(theme, ALLOWED)
+    hover = "query %{y}<br>key %{x}<br>%{z} (1: may attend, 0: masked)"
+    data, layout = matrix(allowed.astype(np.float32), measured="", hover=hover, **axes)
     margin = layout["margin"]
     cell = min(_LARGEST_OF_MASK, (width - margin["l"] - _RIGHT_OF_MASK) / len(columns))
     crossed = cell >= _SMALLEST_CROSSED
-    data[0] |= {
-        "colorscale": ((0, colour), (1, colour)),
-        "showscale": False,
-        "xgap": int(crossed),
-        "ygap": int(crossed),
-    }
+    scale = ((0, weight_colour(theme, ALLOWED)), (1, weight_colour(theme, ALLOWED)))
+    gap = int(crossed)
+    data[0] |= {"colorscale": scale, "showscale": False, "xgap": gap, "ygap": gap}
     margin["r"] = max(_RIGHT_OF_MASK, _LEAST_WIDTH - margin["l"] - cell * len(columns))
     layout["width"] = round(margin["l"] + cell * len(columns) + margin["r"])
     layout["height"] = round(margin["t"] + cell * len(rows) + margin["b"])
@@ -243,16 +199,8 @@ def mask_map(
         y, x = np.nonzero(~allowed)
         cross = {"symbol": "x-thin", "size": min(8, cell * 0.5)}
         cross |= {"line": {"color": theme.muted, "width": 1}}
-        data.append(
-            {
-                "type": "scatter",
-                "x": x,
-                "y": y,
-                "mode": "markers",
-                "marker": cross,
-                "hoverinfo": "skip",
-            }
-        )
+        places = {"x": x, "y": y, "mode": "markers", "marker": cross, "hoverinfo": "skip"}
+        data.append({"type": "scatter", **places})
     return new_figure(theme, data, layout)
 
 
@@ -267,65 +215,105 @@ def vector_map(
     """Draw vectors (n, D) as rows, on the range -limit to limit; columns are dimensions.
 
     ``apart`` is a row that has a limit of its own, drawn over it by trace 1, and that limit.
-
-    Raises:
-        ValueError: if there are not as many labels as vectors.
     """
-    if len(labels) != len(vectors):
-        raise ValueError(f"expected {len(vectors)} labels, got {len(labels)}")
-    [cells], layout = _vectors(vectors, labels, limit=limit, theme=theme)
-    data = [cells]
+    scale, hover = difference_scale(theme), "%{y}<br>dimension %{x}<br>%{z:.3f}"
+    z, bar = vectors.astype(np.float32), colour_bar(theme, "value")
+    data = [heat_map(z, (-limit, limit), scale, hover=hover, colorbar=bar)]
     if apart is not None:
-        row, own_limit = apart
-        own = {"z": vectors[[row]].astype(np.float32), "y": [row], "showscale": False}
-        data.append(cells | own | {"zmin": -own_limit, "zmax": own_limit})
-        data[-1].pop("colorbar")
-    return new_figure(theme, data, layout)
-
-
-def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0) -> go.Figure:
-    """Draw positional encodings as ``vector_map``, with a line after the first ``used`` of them."""
-    positions = [str(position) for position in range(len(encoded))]
-    [cells], layout = _vectors(encoded, positions, limit=limit, theme=theme)
-    cells["hovertemplate"] = f"pos {cells['hovertemplate']}"
-    layout["margin"]["l"] = 52
-    # Fewer labels than fit: of numbers, steps of 5 or 10 are read at a glance.
-    every = 5 if len(positions) < 80 else 10
-    layout["yaxis"] |= {"title": {"text": "pos", "standoff": 4}, "dtick": every}
-    end = {
-        "type": "line",
-        "xref": "x domain",
-        "yref": "y",
-        "x0": 0,
-        "x1": 1,
-        "y0": used - 0.5,
-        "y1": used - 0.5,
-        "line": {"color": theme.accent, "width": 1.5},
-    }
-    return new_figure(theme, [cells], layout | {"shapes": [end] * (used < len(encoded))})
-
-
-def _vectors(
-    vectors: NDArray[np.floating], labels: Sequence[str], *, limit: float, theme: Theme
-) -> tuple[list[Properties], Properties]:
-    row = row_pixels(len(labels), room=420, most=22)
-    cells = {
-        "type": "heatmap",
-        "z": vectors.astype(np.float32),
-        "zmin": -limit,
-        "zmax": limit,
-        "colorscale": difference_scale(theme),
-        "colorbar": colour_bar(theme, "value"),
-        "hovertemplate": "%{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
-    }
+        row, own = apart
+        alone = {"y": [row], "showscale": False}
+        data.append(heat_map(z[[row]], (-own, own), scale, hover=hover, **alone))
+    pixels = row_pixels(len(labels), room=420, most=22)
     layout = {
-        "height": round(46 + row * len(labels)),
+        "height": round(46 + pixels * len(labels)),
         "margin": {"l": label_width(labels), "r": COLOUR_BAR, "t": 6, "b": 40},
         "xaxis": {
             "title": {"text": "dimension", "standoff": 4},
             # Where only the options of a chart change, Plotly does not find it again by itself.
             "range": [-0.5, vectors.shape[1] - 0.5],
         },
-        "yaxis": {"range": [len(labels) - 0.5, -0.5], **token_axis(labels, row)},
+        "yaxis": row_axis(labels, pixels),
     }
-    return [cells], layout
+    return new_figure(theme, data, layout)
+
+
+def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0) -> go.Figure:
+    """Draw positional encodings as ``vector_map``, with a line after the first ``used`` of them."""
+    positions = [str(position) for position in range(len(encoded))]
+    figure = vector_map(encoded, labels=positions, limit=limit, theme=theme)
+    cells, layout = figure.data[0], figure.layout
+    cells.hovertemplate = f"pos {cells.hovertemplate}"
+    layout.margin.l = 52
+    # Fewer labels than fit: of numbers, steps of 5 or 10 are read at a glance.
+    every = 5 if len(positions) < 80 else 10
+    layout.yaxis.update(title={"text": "pos", "standoff": 4}, dtick=every)
+    if used < len(encoded):
+        place = {"xref": "x domain", "yref": "y", "x0": 0, "x1": 1}
+        height = {"y0": used - 0.5, "y1": used - 0.5}
+        line = {"color": theme.accent, "width": 1.5}
+        layout.shapes = [{"type": "line", **place, **height, "line": line}]
+    return figure
+
+
+def score_stages(
+    scores: Sequence[ArrayLike],
+    weights: ArrayLike,
+    *,
+    allowed: NDArray[np.bool_],
+    columns: Sequence[str],
+    names: Sequence[str],
+    theme: Theme,
+    selected: int | None = None,
+    width: int = 900,
+) -> go.Figure:
+    """Draw how q·k becomes a weight for one query: rows of M scores, masked, and the weights.
+
+    Trace 0 has all but the weights on one diverging scale, so that a division makes them paler;
+    trace 1 has the weights, on 0 to 1; the last trace covers the masked cells. Wide cells have
+    numbers; in fewer pixels than ``readable``, in ``meta``, these or the labels would touch.
+
+    Args:
+        scores: each stage of the scores, from products to those that are masked, (M,).
+        weights, allowed, columns: of the keys, (M,); what the mask forbids is False.
+        names: of the rows: of the scores, of the masked ones and of the weights.
+        theme: colours.
+        selected: a key to frame.
+        width: pixels that the figure has at least, where there are many keys.
+    """
+    made = [np.asarray(stage, np.float32) for stage in scores]
+    stages = np.stack([*made, np.where(allowed, made[-1], np.nan)])
+    rows, weights = len(stages), np.asarray(weights, np.float32)
+    limit = float(np.abs(stages[:-1]).max()) or 1.0
+    left, top = label_width(names), label_width(columns)
+    cell = min(_LARGEST_STAGE, max(1.0, (width - left - 12) / len(columns)))
+    given: Properties = {
+        "hover": "%{y}<br>key %{x}<br>%{z:.4f}",
+        "xgap": 1,
+        "ygap": 3,
+        "showscale": False,
+    }
+    readable = left + labels_width(columns, cell) + 12
+    if cell >= _WITH_NUMBER:
+        given |= {"texttemplate": "%{z:.2f}", "textfont": {"size": 11}}
+        readable = left + _WITH_NUMBER * len(columns) + 12
+    data: list[Properties] = [
+        heat_map(stages, (-limit, limit), difference_scale(theme), y=list(range(rows)), **given),
+        heat_map(weights[None], (0, 1), weight_scale(theme), y=[rows], **given),
+    ]
+    if not allowed.all():
+        both = np.broadcast_to(allowed, (2, len(allowed)))
+        data.append(masked_cells(both, theme) | {"y": [rows - 1, rows], "xgap": 1, "ygap": 3})
+    frames = []
+    if selected is not None:
+        framed = (selected - 0.5, selected + 0.5)
+        frames.append(frame(framed, (-0.5, rows + 0.5), theme=theme, width=2))
+    layout = {
+        "height": round(top + (rows + 1) * _STAGE + 10),
+        "width": round(left + cell * len(columns) + 12) if cell == _LARGEST_STAGE else None,
+        "margin": {"l": left, "r": 12, "t": top, "b": 10},
+        "meta": {"readable": readable},
+        "xaxis": key_axis(columns, cell),
+        "yaxis": {**row_axis(names, _STAGE), "range": [rows + 0.5, -0.5]},
+        "shapes": frames,
+    }
+    return new_figure(theme, data, layout)

@@ -1,7 +1,8 @@
-"""Draws a matrix of labelled cells; all single heat maps are made of it.
+"""Draws a matrix of labelled cells, of which all heat maps are made, and what is selected in it.
 
 Rows go from the top; labels of the columns stand on top. Axes are numeric, 0 to n - 1, and every
 label is an alias of its number: long sentences show only some ticks, but hover shows every label.
+Plotly's heat maps report no selection to Streamlit, but the invisible markers over them do.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import NotRequired, TypedDict, Unpack
+from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from headwise.viz_app.figures.theme import (
     Properties,
@@ -22,94 +23,132 @@ from headwise.viz_app.figures.theme import (
     difference_scale,
     escape_lines,
     escape_plotly,
+    note,
     weight_scale,
 )
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Floats
 
-_LABEL_PIXELS = 12
-"""Least distance of two labels, in pixels."""
-_ALL_LABELLED, _ROWS_LABELLED = 20, 60
-"""Most columns, and most rows, that all have their labels, whatever room that takes."""
+MARK, PRINTED = "mark", "printed"
+"""Name of shapes, and ``meta`` of traces, that a saved picture leaves out, since they show what is
+selected; ``meta`` of traces that only a saved picture shows."""
+LARGEST_CELL, COLOUR_BAR = 40.0, 80
+"""Most pixels of a cell, and pixels of a colour bar with its labels and its name."""
+_LABEL, _TITLE_LETTER, _TOUCHED = 12, 6, 16
+"""Least pixels from a label to the next, of a letter of a title, and of a cell on a phone."""
 _LONGEST_LABEL = 22
 """Most characters of a label; longer ones are cut off."""
-_TITLE_LETTER = 6
-"""Width of a letter of a title, in pixels."""
-_TOUCHED_CELL = 16
-"""Least pixels of a cell on a phone."""
-LARGEST_CELL = 40.0
-"""Most pixels of a cell."""
+_ALL_LABELLED, _ROWS_LABELLED = 20, 60
+"""Most columns, and most rows, that all have their labels, whatever room that takes."""
 
 
-def label_width(labels: Sequence[str]) -> int:
-    """Return how many pixels the labels of an axis need."""
-    return 12 + round(6.4 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
+# What is selected
 
 
-def label_step(count: int, pixels: float) -> int:
-    """Return of how many labels one is drawn, where each has so many pixels."""
-    return 1 if count <= _ALL_LABELLED else max(1, math.ceil(_LABEL_PIXELS / pixels))
+class Target(NamedTuple):
+    """A place that can be clicked, with what a click gives and what is shown to the mouse."""
+
+    x: float
+    y: float
+    value: str
+    text: str
+    """Plotly's markup."""
 
 
-def row_pixels(count: int, *, room: float, most: float) -> float:
-    """Return the height of each of some rows: of as many as have labels, at least a label's."""
-    least = _LABEL_PIXELS if count <= _ROWS_LABELLED else 4.0
-    return min(most, max(least, room / count))
-
-
-def token_axis(labels: Sequence[str], pixels: float) -> Properties:
-    """Return properties of an axis of tokens that are ``pixels`` wide or tall each."""
+def click_targets(targets: Sequence[Target]) -> Properties:
+    """Return a trace of invisible markers; their values are its ``customdata``."""
+    invisible = {"marker": {"opacity": 0}}
     return {
-        "labelalias": {
-            str(i): escape_plotly(shorten(label, _LONGEST_LABEL)) for i, label in enumerate(labels)
-        },
-        "tick0": 0,
-        "dtick": label_step(len(labels), pixels),
-        "tickformat": "d",
-        "ticklabelstandoff": 2,
-        # Else Plotly measures each label, a fifth of the time that a map takes to be drawn; there
-        # is room for all of them.
-        "ticklabeloverflow": "allow",
+        "type": "scatter",
+        "x": [target.x for target in targets],
+        "y": [target.y for target in targets],
+        "customdata": [target.value for target in targets],
+        "text": [target.text for target in targets],
+        "mode": "markers",
+        "marker": {"symbol": "square", "size": 12, "opacity": 0},
+        "selected": invisible,
+        "unselected": invisible,
+        "hovertemplate": "%{text}<extra></extra>",
     }
 
 
-def key_axis(labels: Sequence[str], pixels: float) -> Properties:
-    """Return properties of an axis whose labels stand upright above the cells."""
-    return {
-        "side": "top",
-        "tickangle": -90,
-        "range": [-0.5, len(labels) - 0.5],
-        **token_axis(labels, pixels),
-    }
+def frame(
+    x: tuple[float, float],
+    y: tuple[float, float],
+    *,
+    theme: Theme,
+    width: float = 2.5,
+    **place: Any,
+) -> Properties:
+    """Return a shape: a frame around what is selected, whose line has ``width`` pixels.
+
+    ``place`` are further properties of a Plotly shape, such as the axes that it refers to.
+    """
+    ends = {"x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1]}
+    line = {"color": theme.accent, "width": width}
+    return {"type": "rect", "name": MARK, **ends, "line": line, **place}
 
 
-def labels_width(labels: Sequence[str], pixels: float) -> int:
-    """Return how wide an axis must be at least for the labels that ``token_axis`` draws."""
-    return _LABEL_PIXELS * math.ceil(len(labels) / label_step(len(labels), pixels))
+def vertical_line(x: float, *, theme: Theme, dash: str = "solid", **place: Any) -> Properties:
+    """Return a shape as ``frame``: a line from the bottom to the top of a chart."""
+    whole = {"x0": x, "x1": x, "xref": "x", "y0": 0, "y1": 1, "yref": "y domain"}
+    line = {"color": theme.accent, "width": 1.5, "dash": dash}
+    return {"type": "line", "name": MARK, **whole, "line": line, **place}
 
 
-COLOUR_BAR = 80
-"""Pixels of a colour bar with its labels and its name."""
-PRINTED = "printed"
-"""``meta`` of traces that only a saved picture shows."""
+def selectable_cells(
+    values: Floats,
+    targets: Sequence[Target],
+    *,
+    limits: tuple[float, float],
+    scale: Scale,
+    selected: str,
+    theme: Theme,
+) -> tuple[Properties, Properties, list[Properties]]:
+    """Return a trace of cells, one of their click targets, and frames of the selected value."""
+    return (
+        heat_map(values, limits, scale),
+        click_targets(targets),
+        [
+            frame((x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme)
+            for x, y, value, _ in targets
+            if value == selected
+        ],
+    )
+
+
+# Cells
+
+
+def heat_map(
+    cells: ArrayLike, limits: tuple[float, float], scale: Scale, *, hover: str = "", **more: Any
+) -> Properties:
+    """Return a trace of cells, (rows, columns), whose scale goes from one limit to the other.
+
+    ``hover`` is Plotly's template of what the mouse reads, which is nothing if it is empty.
+    """
+    read = {"hovertemplate": f"{hover}<extra></extra>"} if hover else {"hoverinfo": "skip"}
+    ends = {"zmin": limits[0], "zmax": limits[1], "colorscale": scale}
+    return {"type": "heatmap", "z": cells, **ends, **read, **more}
+
+
+def masked_cells(allowed: NDArray[np.bool_], theme: Theme) -> Properties:
+    """Return a trace that covers with grey the cells that the mask, (rows, columns), forbids."""
+    clear, masked = "rgba(0,0,0,0)", theme.masked
+    scale = ((0, clear), (0.5, clear), (0.5, masked), (1, masked))
+    return heat_map((~allowed).astype(np.uint8), (0, 1), scale, showscale=False)
 
 
 def colour_bar(theme: Theme, name: str, ticks: Sequence[float] | None = None) -> Properties:
     """Return properties of a colour bar as high as the cells, with the name of what it measures."""
+    font = {"color": theme.muted, "size": 12}
     return {
-        "title": {
-            "text": escape_plotly(name),
-            "side": "right",
-            "font": {"color": theme.muted, "size": 12},
-        },
+        "title": {"text": escape_plotly(name), "side": "right", "font": font},
         "thickness": 10,
         "outlinewidth": 0,
-        "tickfont": {"color": theme.muted, "size": 11},
+        "tickfont": font | {"size": 11},
         "tickvals": ticks,
-        "len": 1,
-        "lenmode": "fraction",
-        "x": 1.0,
-        "xpad": 8,
+        **{"len": 1, "lenmode": "fraction", "x": 1.0, "xpad": 8},
     }
 
 
@@ -125,22 +164,14 @@ def printed_bar(
 
     ``limits`` are the values at the ends of the scale; without ``ticks``, Plotly chooses some.
     """
-    return {
-        "type": "scatter",
-        "x": [None],
-        "y": [None],
-        "mode": "markers",
-        "meta": PRINTED,
-        "visible": False,
-        "marker": {
-            "color": [limits[0]],
-            "cmin": limits[0],
-            "cmax": limits[1],
-            "colorscale": scale,
-            "colorbar": colour_bar(theme, name, ticks),
-            "showscale": True,
-        },
-    }
+    ends = {"color": [limits[0]], "cmin": limits[0], "cmax": limits[1], "colorscale": scale}
+    marker = {**ends, "colorbar": colour_bar(theme, name, ticks), "showscale": True}
+    hidden = {"meta": PRINTED, "visible": False}
+    return (
+        {"type": "scatter", "x": [None], "y": [None], "mode": "markers"}
+        | hidden
+        | {"marker": marker}
+    )
 
 
 def bar_ticks(signed: bool, height: float) -> list[float]:
@@ -148,6 +179,58 @@ def bar_ticks(signed: bool, height: float) -> list[float]:
     if height < 120:
         return [-1, 0, 1] if signed else [0, 0.5, 1]
     return [-1, -0.5, 0, 0.5, 1] if signed else [0, 0.1, 0.25, 0.5, 1]
+
+
+# Labels
+
+
+def label_width(labels: Sequence[str]) -> int:
+    """Return how many pixels the labels of an axis need."""
+    return 12 + round(6.4 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
+
+
+def label_step(count: int, pixels: float) -> int:
+    """Return of how many labels one is drawn, where each has so many pixels."""
+    return 1 if count <= _ALL_LABELLED else max(1, math.ceil(_LABEL / pixels))
+
+
+def labels_width(labels: Sequence[str], pixels: float) -> int:
+    """Return how wide an axis must be at least for the labels that ``token_axis`` draws."""
+    return _LABEL * math.ceil(len(labels) / label_step(len(labels), pixels))
+
+
+def row_pixels(count: int, *, room: float, most: float) -> float:
+    """Return the height of each of some rows: of as many as have labels, at least a label's."""
+    return min(most, max(_LABEL if count <= _ROWS_LABELLED else 4.0, room / count))
+
+
+def token_axis(labels: Sequence[str], pixels: float) -> Properties:
+    """Return properties of an axis of tokens that are ``pixels`` wide or tall each."""
+    shown = [escape_plotly(shorten(label, _LONGEST_LABEL)) for label in labels]
+    return {
+        "labelalias": {str(i): label for i, label in enumerate(shown)},
+        "tick0": 0,
+        "dtick": label_step(len(labels), pixels),
+        "tickformat": "d",
+        "ticklabelstandoff": 2,
+        # Else Plotly measures each label, a fifth of the time that a map takes to be drawn; there
+        # is room for all of them.
+        "ticklabeloverflow": "allow",
+    }
+
+
+def row_axis(labels: Sequence[str], pixels: float) -> Properties:
+    """Return properties of an axis whose labels stand left of the rows, from the top."""
+    return {"range": [len(labels) - 0.5, -0.5], **token_axis(labels, pixels)}
+
+
+def key_axis(labels: Sequence[str], pixels: float) -> Properties:
+    """Return properties of an axis whose labels stand upright above the cells."""
+    upright = {"side": "top", "tickangle": -90, "range": [-0.5, len(labels) - 0.5]}
+    return upright | token_axis(labels, pixels)
+
+
+# The whole
 
 
 class MapAxes(TypedDict):
@@ -173,7 +256,7 @@ def matrix(
     """Return traces and layout of labelled cells, on the range 0 to 1, or -1 to 1 where ``signed``.
 
     Trace 0 has the cells, (Q, M); if the mask forbids any, trace 1 covers them. ``measured`` says
-    in a word or two what they have, ``hover`` is Plotly's template for a cell.
+    in a word or two what they have, ``hover`` is that of ``heat_map``.
 
     Raises:
         ValueError: if labels and cells do not fit, or there are none.
@@ -182,15 +265,11 @@ def matrix(
     allowed, width = axes.get("allowed"), axes.get("width", 760)
     if not cells.size:
         raise ValueError(f"expected at least one cell to draw, got {cells.shape}")
-    if cells.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"expected {(len(rows), len(columns))} cells for the labels, got {cells.shape}"
-        )
+    if cells.shape != (expected := (len(rows), len(columns))):
+        raise ValueError(f"expected {expected} cells for the labels, got {cells.shape}")
     left = label_width([*rows, axes["row_title"]])
-    title, step = (
-        axes["column_title"],
-        label_step(len(columns), max(1.0, (width - left - COLOUR_BAR) / len(columns))),
-    )
+    title = axes["column_title"]
+    step = label_step(len(columns), max(1.0, (width - left - COLOUR_BAR) / len(columns)))
     if step > 1:
         title += f"{', ' if title else ''}a label for each {step} columns"
     lines = textwrap.wrap(title, max(16, (width - left) // _TITLE_LETTER)) or [""]
@@ -200,26 +279,18 @@ def matrix(
     right = max(COLOUR_BAR, longest - round(LARGEST_CELL * len(columns)))
     cell = min(LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
     row = min(30.0, max(cell, row_pixels(len(rows), room=640, most=17)))
-    # Each stands where its labels begin: that of the rows above the first of them.
-    titles = (
-        (escape_plotly(axes["row_title"]), {"xanchor": "right", "xshift": -6, "yanchor": "bottom"}),
-        (escape_lines(lines), {"xanchor": "left", "yanchor": "top", "yshift": top}),
+    name, scale = (
+        (measured, difference_scale(theme)) if signed else (by_root(measured), weight_scale(theme))
     )
-    data: list[Properties] = [
-        {
-            "type": "heatmap",
-            "z": cells.astype(np.float32),
-            "zmin": -1 if signed else 0,
-            "zmax": 1,
-            "colorscale": difference_scale(theme) if signed else weight_scale(theme),
-            "colorbar": colour_bar(
-                theme, measured if signed else by_root(measured), bar_ticks(signed, row * len(rows))
-            ),
-            "hovertemplate": hover + "<extra></extra>",
-        }
-    ]
+    bar = colour_bar(theme, name, bar_ticks(signed, row * len(rows)))
+    limits = (-1 if signed else 0, 1)
+    data = [heat_map(cells.astype(np.float32), limits, scale, hover=hover, colorbar=bar)]
     if allowed is not None and not allowed.all():
         data.append(masked_cells(allowed, theme))
+    # Each title stands where its labels begin: that of the rows above the first of them.
+    corner = {"xref": "x domain", "yref": "paper", "x": 0, "y": 1, "align": "left"}
+    of_rows = {"xanchor": "right", "xshift": -6, "yanchor": "bottom"}
+    of_columns = {"xanchor": "left", "yanchor": "top", "yshift": top}
     layout = {
         "height": round(top + row * len(rows) + 12),
         # Many columns take what width there is; few stay square.
@@ -228,37 +299,13 @@ def matrix(
         "meta": {
             "width": width,
             "readable": left + right + labels_width(columns, cell),
-            "touched": left + right + _TOUCHED_CELL * len(columns),
+            "touched": left + right + _TOUCHED * len(columns),
         },
         "xaxis": key_axis(columns, cell),
-        "yaxis": {"range": [len(rows) - 0.5, -0.5], **token_axis(rows, row)},
+        "yaxis": row_axis(rows, row),
         "annotations": [
-            {
-                "text": text,
-                "xref": "x domain",
-                "yref": "paper",
-                "x": 0,
-                "y": 1,
-                "align": "left",
-                "showarrow": False,
-                "font": {"color": theme.muted, "size": 12},
-                **place,
-            }
-            for text, place in titles
+            note(escape_plotly(axes["row_title"]), theme, **corner, **of_rows),
+            note(escape_lines(lines), theme, **corner, **of_columns),
         ],
     }
     return data, layout
-
-
-def masked_cells(allowed: NDArray[np.bool_], theme: Theme) -> Properties:
-    """Return a trace that covers with grey the cells that the mask, (rows, columns), forbids."""
-    clear, masked = "rgba(0,0,0,0)", theme.masked
-    return {
-        "type": "heatmap",
-        "z": (~allowed).astype(np.uint8),
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": ((0, clear), (0.5, clear), (0.5, masked), (1, masked)),
-        "showscale": False,
-        "hoverinfo": "skip",
-    }

@@ -10,6 +10,7 @@ from html import escape
 from itertools import groupby
 
 from headwise.viz_app.figures.theme import Theme, page_colours
+from headwise.viz_app.figures.tokens import region
 from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 
 _STYLE = """
@@ -117,7 +118,7 @@ def _row(child: ModuleNode | HookPointNode, parent: str) -> str:
     if isinstance(child, HookPointNode):
         seen = child.summary
         key, words = "hook", child.meaning
-        numbers = [_number(n) for n in (seen.mean, seen.standard_deviation, seen.norm)]
+        numbers = [f"{n:z,.3f}" for n in (seen.mean, seen.standard_deviation, seen.norm)]
         cells = [_shape(seen.shape), *numbers, ""]
     else:
         key = "module"
@@ -136,13 +137,8 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _shared(parameter: Parameter) -> str:
-    if parameter.shared_with is None:
-        return ""
-    return f"tied to {parameter.shared_with}, counted there"
-
-
-def _number(value: float) -> str:
-    return f"{value:z,.3f}"
+    tied = parameter.shared_with
+    return "" if tied is None else f"tied to {tied}, counted there"
 
 
 def comparison_table(
@@ -154,22 +150,13 @@ def comparison_table(
 ) -> str:
     """Return a table as HTML that marks ``≠`` what differs from the value in the first column.
 
-    A row has a label, a value for each column, and a note; ``notes`` is the title of the column of
-    notes.
-
-    Raises:
-        ValueError: if a row does not have a value for each column.
+    A row has a label, a value for each column, and a note; ``notes`` is the title above the notes.
     """
-    for label, values, _ in rows:
-        if len(values) != len(columns):
-            raise ValueError(f"{label}: expected {len(columns)} values, got {len(values)}")
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["setting", *columns, notes])
     body = "".join(_compared(*row) for row in rows)
     style = _COMPARISON_STYLE.format(**page_colours(theme))
-    return (
-        '<div class="comparison" tabindex="0" role="region" aria-label="Presets"><table>'
-        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table><style>{style}</style></div>"
-    )
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    return region("comparison", "Presets", table, style)
 
 
 def _compared(label: str, values: Sequence[str], note: str) -> str:

@@ -8,8 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from headwise.viz_app.figures.matrix import LARGEST_CELL, colour_bar, matrix
-from headwise.viz_app.figures.selecting import Target, click_targets
+from headwise.viz_app.figures.matrix import LARGEST_CELL, Target, click_targets, colour_bar, matrix
 from headwise.viz_app.figures.theme import Theme, escape_plotly, new_figure
 
 

@@ -198,6 +198,12 @@ def _merged(properties: Mapping[str, Any], others: Mapping[str, Any]) -> Propert
     return {**properties, **others, **both}
 
 
+def note(markup: str, theme: Theme, **place: Any) -> Properties:
+    """Return an annotation in small grey letters; the text is Plotly's markup."""
+    font = {"color": theme.muted, "size": 12}
+    return {"text": markup, "showarrow": False, "font": font, **place}
+
+
 def escape_plotly(text: str) -> str:
     """Escape text, so that Plotly reads no HTML, entity, formula or template in it."""
     return (

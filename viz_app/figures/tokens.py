@@ -5,7 +5,7 @@ Every text is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
@@ -88,24 +88,15 @@ def token_row(
 ) -> str:
     """Return tokens in reading order as HTML.
 
-    If their probabilities are given, they shade the tokens and stand below them as numbers.
-
-    ``titles`` are shown when the mouse rests on a token, ``selected`` is framed, and the code of
-    the language is for screen readers and fonts.
-
-    Raises:
-        ValueError: if the sequences differ in length.
+    Probabilities shade the tokens and stand below them as numbers, ``titles`` are shown when the
+    mouse rests on a token, ``selected`` is framed, and the code of the language is for screen
+    readers and fonts.
     """
-    for name, given in (("probabilities", probabilities), ("titles", titles)):
-        if given is not None and len(given) != len(labels):
-            raise ValueError(f"expected {len(labels)} {name}, got {len(given)}")
     tokens = []
     for index, label in enumerate(labels):
         weight = probabilities[index] if probabilities is not None else None
-        style = _TOKEN.format(
-            border=theme.accent if index == selected else theme.line,
-            **token_colours(theme, weight),
-        )
+        border = theme.accent if index == selected else theme.line
+        style = _TOKEN.format(border=border, **token_colours(theme, weight))
         title = f' title="{escape(titles[index])}"' if titles is not None else ""
         token = f'<bdi style="{style}"{title}>{escape(label)}</bdi>'
         if weight is not None:
@@ -149,57 +140,40 @@ def padding_rows(
 ) -> str:
     """Return a padded batch as an HTML table; masked cells have a dashed border and ``×``.
 
-    Of many columns, most of those without padding are left out; a cell ``… n more`` says so.
-
-    Args:
-        tokens: a label for each key, for each row.
-        allowed: bool (rows, keys), the padding mask.
-        rows: what each row is.
-        language: its code, for screen readers and fonts.
-
-    Raises:
-        ValueError: if labels and mask do not fit.
+    ``tokens`` has a label for each key, for each row; ``allowed`` is the padding mask, bool (rows,
+    keys); ``rows`` say what each row is. Of many columns, most of those without padding are left
+    out; a cell ``… n more`` says so.
     """
-    if allowed.shape != (len(rows), len(tokens[0])) or {*map(len, tokens)} != {len(tokens[0])}:
-        raise ValueError(f"expected {allowed.shape} labels, got {[len(row) for row in tokens]}")
-    runs = [
-        (shown, [*columns]) for shown, columns in groupby(range(len(tokens[0])), _shown(allowed))
-    ]
+    padded = np.asarray(~allowed.all(axis=0))
+    few, last = len(padded) <= _MOST_COLUMNS, int(np.flatnonzero(~padded)[-1])
+    kept = [few or bool(pads) or at < _FIRST or at == last for at, pads in enumerate(padded)]
     body = ""
     for name, labels, seen in zip(rows, tokens, allowed, strict=True):
         cells = ""
-        for shown, columns in runs:
+        for shown, columns in groupby(range(len(labels)), kept.__getitem__):
             if shown:
                 cells += "".join(_cell(labels[column], bool(seen[column])) for column in columns)
             else:
-                cells += f'<td class="more">… {len(columns)} more</td>'
+                cells += f'<td class="more">… {len([*columns])} more</td>'
         body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+    colours = {"allowed": weight_colour(theme, ALLOWED), "masked": theme.masked}
     style = _PADDING_STYLE.format(
-        **page_colours(theme),
-        masked=theme.masked,
-        allowed=weight_colour(theme, ALLOWED),
-        on_allowed=text_on_weight(theme, ALLOWED),
+        **page_colours(theme), **colours, on_allowed=text_on_weight(theme, ALLOWED)
     )
     named = f"Padding mask, {len(rows)} row{'s' * (len(rows) > 1)}"
-    return (
-        f'<div class="padding" tabindex="0" role="region" aria-label="{named}">'
-        f'<table lang="{escape(language)}"><tbody>{body}</tbody></table>'
-        f"<style>{style}</style></div>"
-    )
+    table = f'<table lang="{escape(language)}"><tbody>{body}</tbody></table>'
+    return region("padding", named, table, style)
 
 
-def _shown(allowed: NDArray[np.bool_]) -> Callable[[int], bool]:
-    """Return a function that tells whether a column is shown, by its number."""
-    padded = np.asarray(~allowed.all(axis=0))
-    last = int(np.flatnonzero(~padded)[-1])
-    few = len(padded) <= _MOST_COLUMNS
-    return lambda column: few or bool(padded[column]) or column < _FIRST or column == last
+def region(name: str, label: str, table: str, style: str) -> str:
+    """Return a table as a part of a page that keys can scroll, with the style of its class."""
+    opened = f'<div class="{name}" tabindex="0" role="region" aria-label="{label}">'
+    return f"{opened}{table}<style>{style}</style></div>"
 
 
 def _cell(label: str, allowed: bool) -> str:
-    if allowed:
-        return f'<td class="allowed" title="may attend"><bdi>{escape(label)}</bdi></td>'
-    return f'<td class="masked" title="masked"><bdi>{escape(label)}</bdi> ×</td>'
+    kind, title, sign = ("allowed", "may attend", "") if allowed else ("masked", "masked", " ×")
+    return f'<td class="{kind}" title="{title}"><bdi>{escape(label)}</bdi>{sign}</td>'
 
 
 def lens_table(
@@ -223,18 +197,10 @@ def lens_table(
         probabilities: probability of each of those tokens, (T, C), from 0 to 1.
         actual: bool (T, C), True where it is the token that follows: framed, with ``✓``.
         notes: shown when the mouse rests on a cell, (T, C).
-        rows, columns: their labels.
-        row_title: what the rows are.
+        rows, columns, row_title: labels, and what the rows are.
+        theme: colours.
         language: its code, for screen readers and fonts.
-
-    Raises:
-        ValueError: if labels and cells do not fit.
     """
-    shape = (len(rows), len(columns))
-    shapes = (probabilities.shape, actual.shape, *(_shape(table) for table in (labels, notes)))
-    for name, got in zip(("probabilities", "actual", "labels", "notes"), shapes, strict=True):
-        if got != shape:
-            raise ValueError(f"{name}: expected {shape}, got {got}")
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in (row_title, *columns))
     body = ""
     for row, name in enumerate(rows):
@@ -249,15 +215,8 @@ def lens_table(
             )
         body += "</tr>"
     sums = "".join(f"<td>{hits} of {len(rows)}</td>" for hits in actual.sum(axis=0))
-    style = _LENS_STYLE.format(**page_colours(theme))
-    return (
-        '<div class="lens" tabindex="0" role="region" aria-label="The lens">'
+    table = (
         f'<table lang="{escape(language)}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'
         f'<tfoot><tr><th scope="row">✓ at so many positions</th>{sums}</tr></tfoot></table>'
-        f"<style>{style}</style></div>"
     )
-
-
-def _shape(table: Sequence[Sequence[str]]) -> tuple[int, int]:
-    widths = {len(row) for row in table}
-    return len(table), widths.pop() if len(widths) == 1 else 0
+    return region("lens", "The lens", table, _LENS_STYLE.format(**page_colours(theme)))

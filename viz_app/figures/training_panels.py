@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from headwise.viz_app.figures.theme import Properties, Theme
+from headwise.viz_app.figures.lines import LEGEND_NAMES
+from headwise.viz_app.figures.theme import Properties, Theme, note
 from headwise.viz_app.records.measures import RunCurves
+from headwise.viz_app.records.texts import shorten
 
 _GAP, _BOTTOM = 44, 44
 _FIRST, _OTHERS = 250, 150
@@ -37,16 +37,10 @@ class StepAxis:
     @classmethod
     def of(cls, runs: Sequence[RunCurves], *, log: bool) -> StepAxis:
         """Make an axis that holds all steps of some runs."""
-        steps = np.concatenate(
-            [np.array([1]), *(c.steps for run in runs for c in run.curves.values())]
-        )
-        later = steps[1:][steps[1:] > 0]
-        return cls(
-            first=int(later.min(initial=int(steps.max()))),
-            last=int(steps.max()),
-            log=log,
-            has_zero=bool((steps <= 0).any()),
-        )
+        steps = [step for run in runs for c in run.curves.values() for step in c.steps.tolist()]
+        last = max([1, *steps])
+        first = min((step for step in steps if step > 0), default=last)
+        return cls(first=first, last=last, log=log, has_zero=min([1, *steps]) <= 0)
 
     @property
     def zero(self) -> float:
@@ -71,12 +65,8 @@ class StepAxis:
         """Return the properties of Plotly's axis."""
         if not self.log:
             margin = 0.03 * max(self.last, 1)
-            return {
-                "range": [-margin, self.last + margin],
-                "nticks": 6,
-                "tickformat": ",d",
-                "tick0": 0,
-            }
+            ends = {"range": [-margin, self.last + margin]}
+            return {**ends, "nticks": 6, "tickformat": ",d", "tick0": 0}
         least = self.zero / self._gap if self.has_zero else self.line
         decades = [10**n for n in range(math.ceil(math.log10(self.last)) + 1)]
         ticks = [tick for tick in decades if self.first <= tick <= self.last]
@@ -92,6 +82,9 @@ class StepAxis:
         }
 
 
+_FROM_0 = {"rangemode": "tozero"}
+
+
 @dataclass(frozen=True)
 class Panel:
     """A panel is a chart of one or more quantities of the log."""
@@ -100,22 +93,17 @@ class Panel:
     names: tuple[str, ...]
     form: str
     """How Plotly formats a value on hover."""
-    axis: Mapping[str, object] = field(default_factory=lambda: {"rangemode": "tozero"})
+    axis: Mapping[str, object] = field(default_factory=lambda: _FROM_0)
 
 
 PANELS = (
     Panel("loss, nats per token", ("train_loss", "train_sample_loss", "valid_loss"), ".4f", {}),
     Panel("BLEU", ("bleu",), ".2f"),
-    Panel(
-        "learning rate", ("learning_rate",), ".3~g", {"rangemode": "tozero", "exponentformat": "e"}
-    ),
+    Panel("learning rate", ("learning_rate",), ".3~g", _FROM_0 | {"exponentformat": "e"}),
     Panel("chrF", ("chrf",), ".2f"),
     Panel("norm of the gradient", ("gradient_norm",), ".4~g"),
     Panel(
-        "target tokens per second",
-        ("tokens_per_second",),
-        ",.0f",
-        {"rangemode": "tozero", "tickformat": ",d"},
+        "target tokens per second", ("tokens_per_second",), ",.0f", _FROM_0 | {"tickformat": ",d"}
     ),
     Panel("exact translations", ("exact",), ".1%", {"range": [0, 1.05], "tickformat": ".0%"}),
 )
@@ -131,11 +119,10 @@ MOST_OWN = 40
 def all_panels(runs: Sequence[RunCurves]) -> list[Panel]:
     """Return all panels there could be, those of other quantities in the order of their names."""
     own = sorted({name for run in runs for name in run.curves} - KNOWN)
-    return [*PANELS, *(Panel(_shortened(name), (name,), ".4~g", {}) for name in own[:MOST_OWN])]
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _MOST_LETTERS else f"{name[: _MOST_LETTERS - 1]}…"
+    return [
+        *PANELS,
+        *(Panel(shorten(name, _MOST_LETTERS), (name,), ".4~g", {}) for name in own[:MOST_OWN]),
+    ]
 
 
 def drawn_panels(runs: Sequence[RunCurves]) -> list[Panel]:
@@ -171,60 +158,32 @@ def panels_layout(
     widths = [(0.0, 0.445), (0.555, 1.0)] if all(columns) else [(0.0, 1.0)] * 2
     heights = [_FIRST, *[_OTHERS] * (max(map(len, columns)) - 1)]
     whole = sum(heights) + _GAP * (len(heights) - 1)
+    above = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1 + top / whole, "yanchor": "top"}
+    corner = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
     layout: Properties = {
         "height": top + whole + _BOTTOM,
         "margin": {"l": 60, "r": 14, "t": top, "b": _BOTTOM},
         "meta": {"readable": 560},
         "hovermode": "closest",
         "showlegend": True,
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 1 + top / whole,
-            "yanchor": "top",
-            "itemclick": False,
-            "itemdoubleclick": False,
-        },
+        "legend": above | LEGEND_NAMES,
         "annotations": [],
     }
     for place, panel in enumerate(panels):
         side = int(panel in columns[1])
-        row = columns[side].index(panel)
-        above = sum(heights[:row]) + _GAP * row
-        high, low = 1 - above / whole, 1 - (above + heights[row]) / whole
-        left, right = widths[side]
+        column, (left, right) = columns[side], widths[side]
+        row, lowest = column.index(panel), panel is column[-1]
+        over = sum(heights[:row]) + _GAP * row
+        high, low = 1 - over / whole, 1 - (over + heights[row]) / whole
         x, y = axis_names(place)
-        lowest = panel is columns[side][-1]
         layout[f"xaxis{x[1:]}"] = {
             **steps.layout(),
-            "domain": [left, right],
-            "anchor": y,
-            "showline": True,
-            "linecolor": theme.line,
+            **{"domain": [left, right], "anchor": y, "showline": True, "linecolor": theme.line},
             "showticklabels": lowest,
             "title": {"text": "step", "standoff": 4} if lowest else None,
         }
-        layout[f"yaxis{y[1:]}"] = {
-            "domain": [low, high],
-            "anchor": x,
-            "showgrid": True,
-            "nticks": 6,
-            **panel.axis,
-        }
-        layout["annotations"].append(
-            {
-                "text": titles[place],
-                "x": left,
-                "y": high,
-                "xref": "paper",
-                "yref": "paper",
-                "xanchor": "left",
-                "yanchor": "bottom",
-                "align": "left",
-                "yshift": 3,
-                "showarrow": False,
-                "font": {"color": theme.muted, "size": 12},
-            }
-        )
+        across = {"domain": [low, high], "anchor": x, "showgrid": True, "nticks": 6}
+        layout[f"yaxis{y[1:]}"] = {**across, **panel.axis}
+        at = {"x": left, "y": high, "align": "left", "yshift": 3}
+        layout["annotations"].append(note(titles[place], theme, **corner, **at))
     return layout

@@ -39,16 +39,7 @@ def beam_tree(
         outcomes: kept, ended or dropped.
         path: indices of the hypotheses from the root to the chosen one.
         first: the leftmost step.
-
-    Raises:
-        ValueError: if the sequences differ in length, or a parent does not stand before its child.
     """
-    given_for = {"steps": steps, "labels": labels, "notes": notes, "outcomes": outcomes}
-    for name, given in given_for.items():
-        if len(given) != len(parents):
-            raise ValueError(f"expected {len(parents)} {name}, got {len(given)}")
-    if odd := [i for i, parent in enumerate(parents) if parent >= i]:
-        raise ValueError(f"expected parents before their children, got {parents[odd[0]]} for {odd}")
     last = max(steps)
     pixels = max(min(_STEP, _WIDTH / (last - first + 1)), 3 * _LETTER)
     longest = int((pixels - 2 * _LETTER) / _LETTER)
@@ -75,31 +66,20 @@ def beam_tree(
         xs += [steps[parent] - _LEFT + behind, steps[place] - _LEFT - 0.04, None]
         ys += [rows[parent], rows[place], None]
     lines = [
-        {
-            "type": "scatter",
-            "x": xs,
-            "y": ys,
-            "mode": "lines",
-            "line": {"color": colours[kind], "width": 2.5 if kind == "path" else 1},
-            "hoverinfo": "skip",
-        }
+        {"type": "scatter", "x": xs, "y": ys, "mode": "lines", "hoverinfo": "skip"}
+        | {"line": {"color": colours[kind], "width": 2.5 if kind == "path" else 1}}
         for kind, (xs, ys) in edges.items()
     ]
     text_colours = {"dropped": theme.muted, "kept": theme.text, "ended": theme.text}
+    ink = [
+        theme.accent if place in chosen else text_colours[outcome]
+        for place, outcome in enumerate(outcomes)
+    ]
     texts = {
-        "type": "scatter",
-        "x": [step - _LEFT for step in steps],
-        "y": rows,
-        "mode": "text",
+        **{"type": "scatter", "x": [step - _LEFT for step in steps], "y": rows, "mode": "text"},
         "text": [escape_plotly(label) for label in shown],
         "textposition": "middle right",
-        "textfont": {
-            "color": [
-                theme.accent if place in chosen else text_colours[outcome]
-                for place, outcome in enumerate(outcomes)
-            ],
-            "size": 12,
-        },
+        "textfont": {"color": ink, "size": 12},
         "hovertext": [escape_plotly(note) for note in notes],
         "hoverinfo": "text",
     }

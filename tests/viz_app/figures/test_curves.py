@@ -1,4 +1,4 @@
-"""The curves of trainings: their panels, their axis of steps, and what is drawn in them."""
+"""The curves of trainings and of accuracies: panels, axis of steps, and what is drawn in them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from headwise.viz_app.figures.curves import MOST_RUNS, training_curves
-from headwise.viz_app.figures.theme import DARK, LIGHT, new_figure
+from headwise.viz_app.figures.curves import MOST_RUNS, accuracy_charts, training_curves
+from headwise.viz_app.figures.theme import DARK, LIGHT, Theme, new_figure
 from headwise.viz_app.figures.training_panels import (
     PANELS,
     Panel,
@@ -21,6 +21,7 @@ from headwise.viz_app.figures.training_panels import (
     panels_layout,
 )
 from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
+from headwise.viz_app.records.pairs import Accuracy, AccuracyCurve
 from tests.floats import near
 
 
@@ -126,9 +127,13 @@ def test_panels_without_a_line_are_left_out() -> None:
 # Curves
 
 
-def test_every_curve_is_drawn_in_its_panel() -> None:
+def test_every_curve_is_drawn_in_its_panel_with_a_line_at_the_checkpoint_in_use() -> None:
     curves = CURVES | {"exact": curve({0: 0.0, 20: 0.25, 30: 1.0})}
-    figure = training_curves([run_of("a", curves=curves)], step=20, theme=LIGHT)
+    figure = training_curves([run_of("a", curves=curves)], step=20, theme=DARK)
+    marks = [shape for shape in figure.layout.shapes if shape.line.color == DARK.accent]
+    assert [(line.xref, line.x0, line.x1) for line in marks] == [
+        (axis, 20, 20) for axis in ("x", "x2", "x3", "x4")
+    ]
     names = ["training batches", "valid", "BLEU", "learning rate", "exact translations"]
     assert [trace.name for trace in figure.data] == names
     for trace, name, axis in zip(figure.data, curves, ("y", "y", "y2", "y3", "y4"), strict=True):
@@ -172,14 +177,6 @@ def test_marks_of_several_runs_are_explained_above_the_loss() -> None:
         named = [(trace.name, trace.mode) for trace in figure.data if trace.showlegend]
         assert named == [(run.name, "lines+markers"), ("b", "lines")]
     assert figure.data[0].hovertemplate.startswith("c: training batches<br>")
-
-
-def test_a_line_in_every_panel_is_at_the_checkpoint_in_use() -> None:
-    figure = training_curves([run_of("a")], step=20, theme=DARK)
-    lines = [shape for shape in figure.layout.shapes if shape.line.color == DARK.accent]
-    assert [(line.xref, line.x0, line.x1) for line in lines] == [
-        (axis, 20, 20) for axis in ("x", "x2", "x3")
-    ]
 
 
 def test_step_0_stands_apart_on_a_logarithmic_axis() -> None:
@@ -238,3 +235,41 @@ def test_scores_have_bars_where_their_intervals_are_known() -> None:
         np.testing.assert_allclose(above, [1, *behind, 2, 1])
     [line] = training_curves([RunCurves("a", {"bleu": scores})], step=5, theme=LIGHT).data
     assert line.error_y.array is None
+
+
+# Accuracies on pairs
+
+VALUES = [Accuracy(0.5, 0.3, 0.7, 12), Accuracy(0.75, 0.5, 0.875, 12)]
+ACCURACIES = [AccuracyCurve(name, [0, 200], VALUES) for name in ("", "a, <b>", "c")]
+
+
+def test_each_curve_has_a_chart_with_intervals_and_chance(theme: Theme) -> None:
+    figure = accuracy_charts(ACCURACIES, step=200, theme=theme)
+    drawn, chances = figure.data[1::2], figure.data[::2]
+    assert [trace.yaxis for trace in drawn] == ["y", "y2", "y3"]
+    first, second, _ = drawn
+    np.testing.assert_array_equal(first.x, [0, 200])
+    np.testing.assert_array_equal(first.y, np.float32([0.5, 0.75]))
+    assert list(first.error_y.array) == near([0.2, 0.125])
+    assert list(first.error_y.arrayminus) == near([0.2, 0.25])
+    assert first.customdata == ("0,", "200,")
+    assert second.customdata == ("0,a, <b>", "200,a, <b>")
+    assert "right in 75.0% of 12<br>95% interval 50.0% to 87.5%" in first.text[1]
+    for chance, axis in zip(chances, ("y", "y2", "y3"), strict=True):
+        assert (list(chance.y), chance.yaxis, chance.customdata) == ([0.5, 0.5], axis, None)
+        assert chance.x == figure.layout.xaxis.range
+    marked = [shape.x0 for shape in figure.layout.shapes if shape.name == "mark"]
+    assert marked == [200] * 3
+    titles = [note.text for note in figure.layout.annotations]
+    assert titles[0] == "all pairs: 12 pairs"
+    assert "<b>" not in titles[1]
+    assert titles[-1] == "chance"
+
+
+def test_steps_may_be_logarithmic_and_rows_as_many_as_there_are_curves() -> None:
+    many = [AccuracyCurve(f"p{n}", [0, 200], VALUES) for n in range(25)]
+    figure = accuracy_charts(many, step=0, theme=LIGHT, log_steps=True)
+    assert figure.layout.xaxis25.type == "log"
+    assert np.log10(figure.data[0].x) == near(np.array(figure.layout.xaxis.range))
+    downs = [figure.layout[f"yaxis{n}"].domain for n in ("", *range(3, 26, 2))]
+    assert all(upper[0] > lower[1] > lower[0] >= 0 for upper, lower in pairwise(downs))

@@ -16,7 +16,7 @@ import pytest
 from headwise.model.interface import Head
 from headwise.viz_app import figures
 from headwise.viz_app.figures.checkpoint_lines import StageChart
-from headwise.viz_app.figures.head_matrix import HeadRows
+from headwise.viz_app.figures.heads import HeadRows
 from headwise.viz_app.figures.lines import line
 from headwise.viz_app.figures.theme import LIGHT, escape_plotly
 from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
@@ -58,7 +58,7 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
         "steps": [0, 5], "marked": 0,
     },
     "curves.training_curves": lambda t: {"runs": [_run(t), _run("b")], "step": 0},
-    "head_matrix.head_matrix": lambda t: {
+    "heads.head_matrix": lambda t: {
         "rows": HeadRows(_HEADS, [t, t], CELLS, [[t, t], [t, t]]), "steps": [0, 5],
         "kinds": {"cross": t}, "measured": t, "values": "share",
     },
@@ -69,9 +69,6 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
     "maps.attention_map": lambda t: {"weights": CELLS, "measured": t, **_axes(t)},
     "maps.difference_map": lambda t: {"difference": CELLS, **_axes(t)},
     "maps.encoding_map": lambda t: {"encoded": CELLS, "used": 1},
-    "maps.head_rows": lambda t: {
-        "weights": CELLS, "heads": [t, "b"], "columns": ["c", t], "column_title": t
-    },
     "maps.mask_map": lambda t: {
         "allowed": CELLS > 0.3, "rows": [t, "r"], "columns": [t, "c"], "titles": (t, t)
     },
@@ -84,30 +81,30 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
     },
     "maps.similarity_map": lambda t: {"similarity": CELLS, "labels": [t, "b"]},
     "maps.vector_map": lambda t: {"vectors": CELLS, "labels": [t, "b"], "limit": 1.0},
-    "mosaic.cost_map": lambda t: {"costs": {"cross": CELLS}, "names": {"cross": t}},
-    "mosaic.distance_map": lambda t: {"distances": {"cross": CELLS}, "names": {"cross": t}},
-    "mosaic.mosaic": lambda t: {
+    "heads.cost_map": lambda t: {"costs": {"cross": CELLS}, "names": {"cross": t}},
+    "heads.distance_map": lambda t: {"distances": {"cross": CELLS}, "names": {"cross": t}},
+    "heads.mosaic": lambda t: {
         "maps": CELLS[None, None], "rows": [t, "r"], "columns": [t, "c"]
     },
-    "pair_curves.accuracy_charts": lambda t: {
+    "curves.accuracy_charts": lambda t: {
         "curves": [AccuracyCurve(t, [0, 5], [Accuracy(0.5, 0.3, 0.7, 12)] * 2)], "step": 0
     },
-    "positions.bias_curves": lambda t: {
+    "lines.bias_curves": lambda t: {
         "bias": CELLS, "distances": np.array([-1, 0]), "names": [t, "b"]
     },
-    "positions.distance_curve": lambda t: {"similarity": CELLS},
-    "positions.encoding_curves": lambda t: {
+    "lines.distance_curve": lambda t: {"similarity": CELLS},
+    "lines.encoding_curves": lambda t: {
         "sines": CELLS, "cosines": CELLS, "positions": [0, 1]
     },
-    "positions.waves": lambda t: {
+    "lines.waves": lambda t: {
         "curves": CELLS, "encoded": CELLS, "dimensions": [0, 1]
     },
     "scores.score_map": lambda t: {
         "cells": CELLS.astype(float), "rows": [t, "r"], "columns": [t, "c"], "titles": (t, t),
         "limit": 1.0,
     },
-    "steps.contribution_bars": lambda t: {"products": [1.0], "query": [1.0], "key": [1.0]},
-    "steps.score_stages": lambda t: {
+    "bars.contribution_bars": lambda t: {"products": [1.0], "query": [1.0], "key": [1.0]},
+    "maps.score_stages": lambda t: {
         "scores": [CELLS[0]], "weights": CELLS[0], "allowed": np.array([True, False]),
         "columns": [t, "c"], "names": [t, "n", "m"],
     },
@@ -118,8 +115,8 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
 }  # fmt: skip
 """Function → what it is given with a text at each place where it takes one."""
 WITHOUT_TEXTS = {
-    *("maps.encoding_map", "positions.distance_curve"),
-    *("positions.encoding_curves", "positions.waves", "steps.contribution_bars", "mosaic.mosaic"),
+    *("maps.encoding_map", "lines.distance_curve"),
+    *("lines.encoding_curves", "lines.waves", "bars.contribution_bars", "heads.mosaic"),
 }
 """Functions that draw no text that they are given."""
 _NOT_DRAWN = {"customdata", "meta", "family", "type"}

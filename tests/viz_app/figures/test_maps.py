@@ -13,8 +13,8 @@ from headwise.viz_app.figures.maps import (
     attention_map,
     difference_map,
     encoding_map,
-    head_rows,
     mask_map,
+    score_stages,
     share_map,
     similarity_map,
     vector_map,
@@ -28,13 +28,9 @@ COLUMNS = ("The", "·s", "</s>")
 WEIGHTS = np.random.default_rng(0).random((5, 3), dtype=np.float32)
 SQUARE = np.random.default_rng(1).uniform(-1, 1, (5, 5)).astype(np.float32)
 ALLOWED = np.tri(5, 3, dtype=bool)
-AXES: dict[str, Any] = {
-    "rows": AWKWARD,
-    "columns": COLUMNS,
-    "row_title": "predicted ← consumed",
-    "column_title": "source (key)",
-    "theme": LIGHT,
-}
+TITLES: dict[str, Any] = {"row_title": "predicted ← consumed", "column_title": "source (key)"}
+AXES: dict[str, Any] = {"rows": AWKWARD, "columns": COLUMNS, "theme": LIGHT, **TITLES}
+TOKENS: dict[str, Any] = {"labels": AWKWARD, "theme": LIGHT}
 LETTER = 6
 """Pixels of a letter of a title, at least."""
 WIDE = "consumed (key), no special tokens, rows sum to 1 again"
@@ -55,18 +51,11 @@ def draw_size(n_rows: int, n_columns: int, **changes: Any) -> go.Figure:
     return attention_map(cells, **({"theme": LIGHT} | labels | changes))
 
 
-def draw_heads(**changes: Any) -> go.Figure:
-    named = {"heads": AWKWARD, "columns": COLUMNS, "column_title": "consumed (key)"}
-    return head_rows(WEIGHTS, **({"theme": LIGHT} | named | changes))
-
-
 # Cells
 
 
-TOKENS: dict[str, Any] = {"labels": AWKWARD, "theme": LIGHT}
 DRAWN: dict[str, tuple[go.Figure, np.ndarray, float]] = {
     "attention": (draw_attention(), WEIGHTS, 0),
-    "heads": (draw_heads(), WEIGHTS, 0),
     "difference": (draw_difference(), -WEIGHTS, -1),
     "similarity": (similarity_map(SQUARE, **TOKENS), SQUARE, -1),
     "vectors": (vector_map(3 * SQUARE, **TOKENS, limit=2.5), 3 * SQUARE, -2.5),
@@ -90,6 +79,12 @@ def test_cells_are_drawn_from_the_top_on_their_fixed_range(name: str) -> None:
     assert not figure.layout.shapes
 
 
+def test_the_mouse_reads_the_cell_of_a_query_or_of_a_head() -> None:
+    cell = "query %{y}<br>key %{x}<br>weight %{z:.4f}<extra></extra>"
+    assert draw_attention().data[0].hovertemplate == cell
+    assert draw_attention(query="head").data[0].hovertemplate == cell.replace("query", "head")
+
+
 def test_a_row_of_small_numbers_has_a_range_of_its_own() -> None:
     many, own = vector_map(3 * SQUARE, **TOKENS, limit=2.5, apart=(1, 0.5)).data
     np.testing.assert_array_equal(many.z, 3 * SQUARE)
@@ -98,23 +93,16 @@ def test_a_row_of_small_numbers_has_a_range_of_its_own() -> None:
 
 
 def test_labels_of_columns_stand_on_top_with_the_titles() -> None:
-    for name, titles in (
-        ("attention", ["predicted ← consumed", "source (key)"]),
-        ("heads", ["layer.head", "consumed (key)"]),
-    ):
-        layout = DRAWN[name][0].layout
-        assert (layout.xaxis.side, layout.xaxis.range) == ("top", (-0.5, 2.5))
-        assert layout.xaxis.labelalias == {"0": "The", "1": "·s", "2": "&lt;/s&gt;"}
-        assert [annotation.text for annotation in layout.annotations] == titles
-    across = DRAWN["similarity"][0].layout.xaxis.labelalias
-    assert tuple(across.values()) == ESCAPED
+    layout = draw_attention().layout
+    assert (layout.xaxis.side, layout.xaxis.range) == ("top", (-0.5, 2.5))
+    assert layout.xaxis.labelalias == {"0": "The", "1": "·s", "2": "&lt;/s&gt;"}
+    assert [note.text for note in layout.annotations] == [*TITLES.values()]
 
 
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
         (lambda: draw_attention(rows=AWKWARD[:4]), r"expected \(4, 3\) cells .*, got \(5, 3\)"),
-        (lambda: vector_map(SQUARE[:3], **TOKENS, limit=1), "expected 3 labels, got 5"),
         (lambda: draw_size(0, 3), "at least one cell"),
     ],
 )
@@ -146,20 +134,15 @@ def test_masked_cells_lie_over_the_map_in_their_own_colour(
     assert len(draw(allowed=np.ones((5, 3), dtype=bool)).data) == 1
 
 
-def test_each_row_has_a_marker_to_select_it() -> None:
-    figure = draw_attention(selected=3, allowed=ALLOWED)
-    _, _, markers = figure.data
+def test_rows_have_markers_to_select_them_and_row_and_column_are_framed() -> None:
+    figure = draw_attention(selected=3, column=1, allowed=ALLOWED)
+    markers = figure.data[2]
     assert list(markers.y) == [0, 1, 2, 3, 4]
     expected = [LIGHT.accent if row == 3 else LIGHT.line for row in range(5)]
     assert list(markers.marker.color) == expected
-    (frame,) = figure.layout.shapes
-    assert (frame.y0, frame.y1) == (2.5, 3.5)
-
-
-def test_a_column_may_be_framed() -> None:
-    (frame,) = draw_attention(column=1).layout.shapes
-    assert (frame.x0, frame.x1, frame.xref) == (0.5, 1.5, "x")
-    assert (frame.y0, frame.y1, frame.yref) == (0, 1, "y domain")
+    row, column = figure.layout.shapes
+    assert (row.y0, row.y1, row.xref) == (2.5, 3.5, "x domain")
+    assert (column.x0, column.x1, column.yref) == (0.5, 1.5, "y domain")
 
 
 def test_encodings_have_a_line_after_the_sentence() -> None:
@@ -167,15 +150,14 @@ def test_encodings_have_a_line_after_the_sentence() -> None:
     assert (line.y0, line.y1, line.line.color) == (2.5, 2.5, LIGHT.accent)
 
 
-# Titles
+# Titles and labels
 
 
 @pytest.mark.parametrize("columns", [1, 3, 7, 11])
-@pytest.mark.parametrize("title", ["key", "source (key)", WIDE])
+@pytest.mark.parametrize("title", ["key", WIDE])
 def test_a_title_wider_than_its_few_columns_is_not_cut(title: str, columns: int) -> None:
     layout = draw_size(5, columns, column_title=title).layout
-    assert layout.width <= 760
-    assert layout.width - layout.margin.l >= LETTER * len(title)
+    assert LETTER * len(title) + layout.margin.l <= layout.width <= 760
     cells = layout.width - layout.margin.l - layout.margin.r
     assert cells == pytest.approx(LARGEST_CELL * columns, abs=1)
     assert layout.margin.r == max(COLOUR_BAR, LETTER * len(title) - LARGEST_CELL * columns)
@@ -191,15 +173,11 @@ def test_titles_stand_where_the_labels_begin_in_lines_if_the_map_is_narrow() -> 
     assert wide.annotations[1].text == WIDE
     lines = narrow.annotations[1].text.split("<br>")
     assert " ".join(lines) == WIDE
-    assert len(lines) > 1
-    assert max(map(len, lines)) * LETTER <= 290 - narrow.margin.l
-    assert narrow.margin.t == wide.margin.t + 14 * (len(lines) - 1)
+    assert 0 < max(map(len, lines)) * LETTER <= 290 - narrow.margin.l
+    assert narrow.margin.t == wide.margin.t + 14 * (len(lines) - 1) > wide.margin.t
 
 
-# Labels
-
-
-@pytest.mark.parametrize("letter", ["x", "ñ", "ש", "😀", "<"])
+@pytest.mark.parametrize("letter", ["x", "ש", "😀", "<"])
 def test_long_labels_are_cut_by_letters_and_take_no_more_room(letter: str) -> None:
     labels = (letter * 22, letter * 23)
     layout = similarity_map(SQUARE[:2, :2], labels=labels, theme=LIGHT).layout
@@ -211,24 +189,23 @@ def test_long_labels_are_cut_by_letters_and_take_no_more_room(letter: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "down", "across"),
+    ("rows", "columns", "width", "down", "across"),
     [
-        *[(7, 11, 1, 1), (200, 11, 1, 1), (60, 6, 1, 1), (20, 20, 1, 1)],
-        *[(7, 60, 1, 2), (7, 200, 1, 4), (200, 200, 3, 4)],
+        *[(7, 11, 760, 1, 1), (200, 11, 760, 1, 1), (60, 6, 760, 1, 1), (6, 20, 290, 1, 1)],
+        *[(7, 60, 760, 1, 2), (7, 200, 760, 1, 4), (200, 200, 760, 3, 4)],
     ],
 )
-def test_each_axis_drops_labels_that_would_touch(
-    rows: int, columns: int, down: int, across: int
+def test_each_axis_drops_labels_that_would_touch_and_says_so(
+    rows: int, columns: int, width: int, down: int, across: int
 ) -> None:
-    layout = draw_size(rows, columns).layout
+    layout = draw_size(rows, columns, width=width).layout
     assert (layout.yaxis.dtick, layout.xaxis.dtick) == (down, across)
     assert (len(layout.yaxis.labelalias), len(layout.xaxis.labelalias)) == (rows, columns)
     axis = layout.meta["readable"] - layout.margin.l - layout.margin.r
     assert axis / columns * across >= 11.5
     signs = [note.text for note in layout.annotations if "label" in note.text]
-    assert bool(signs) == (across > 1)  # labels that are left out are said
+    assert bool(signs) == (across > 1)
     assert not signs or f"each {across} columns" in signs[0].replace("<br>", " ")
-    assert layout.meta["readable"] <= (layout.width or 760) + 12
 
 
 # Size and colour bar
@@ -243,6 +220,12 @@ def test_row_heights_shrink_to_4_pixels_at_the_least(
     layout = draw_size(rows, columns).layout
     row = (layout.height - layout.margin.t - layout.margin.b) / rows
     assert row == pytest.approx(pixels, abs=0.1)
+
+
+def test_the_vectors_of_a_long_sentence_all_have_labels() -> None:
+    layout = vector_map(np.zeros((46, 8)), labels=["k: a"] * 46, limit=1.0, theme=LIGHT).layout
+    assert layout.yaxis.dtick == 1
+    assert (layout.height - layout.margin.t - layout.margin.b) / 46 >= 12
 
 
 def test_the_colour_bar_names_what_is_measured_and_the_ends_of_the_range() -> None:
@@ -274,7 +257,7 @@ def test_masked_cells_are_grey_and_crossed_where_crosses_are_seen(theme: Theme) 
     assert [len(causal(n).data) for n in (40, 301)] == [3, 2]
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 17, 61, 301])
+@pytest.mark.parametrize("n", [1, 3, 17, 61, 301])
 def test_cells_of_a_mask_are_square_and_fit(n: int) -> None:
     layout = causal(n, width=440).layout
     across = layout.width - layout.margin.l - layout.margin.r
@@ -300,22 +283,48 @@ def test_shares_are_drawn_from_minus_1_to_1_and_what_has_none_apart() -> None:
     assert markers.text[0] == "a&lt;b&gt;"
     [frame] = figure.layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, 0.5, 1.5)
-    assert not share_map(shares, names=names, hover=names, **axes).layout.shapes
 
 
-@pytest.mark.parametrize("columns", [3, 6, 12, 20])
-@pytest.mark.parametrize("width", [290, 440])
-def test_few_columns_all_have_labels_in_a_narrow_map_too(columns: int, width: int) -> None:
-    axes: dict[str, Any] = {"rows": ["a long label of a row"] * 6, "columns": ["c"] * columns}
-    cells = np.full((6, columns), 0.5, np.float32)
-    titles = {"row_title": "predicted ← consumed", "column_title": "source (key)"}
-    layout = attention_map(cells, **axes, **titles, theme=LIGHT, width=width).layout
-    assert layout.xaxis.dtick == 1
-    assert layout.meta["readable"] - layout.margin.l - layout.margin.r >= 11.5 * columns
+# From scores to weights
+
+PRODUCTS = np.array([1.5, -3, 0.25, 2, -0.5, 11, -13], np.float64)
+SCALED = PRODUCTS / 3**0.5
+SEEN = np.arange(7) < 5
+SHARES = np.array([0.25, 0.03125, 0.125, 0.5, 0.09375, 0, 0], np.float64)
+STAGES: dict[str, Any] = {"names": ("q · k", "÷ √3 = 1.73", "masked", "weight"), "theme": LIGHT}
 
 
-def test_the_vectors_of_a_long_sentence_all_have_labels() -> None:
-    figure = vector_map(np.zeros((46, 8)), labels=["k: a"] * 46, limit=1.0, theme=LIGHT)
-    assert figure.layout.yaxis.dtick == 1
-    inner = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
-    assert inner / 46 >= 12
+def test_products_scaled_and_masked_scores_and_weights_are_the_four_rows(theme: Theme) -> None:
+    given = STAGES | {"allowed": SEEN, "columns": list("abcdefg"), "theme": theme}
+    figure = score_stages([PRODUCTS, SCALED], SHARES, selected=4, **given)
+    stages, weights, masked = figure.data
+    expected = np.float32([PRODUCTS, SCALED, [*SCALED[:5], np.nan, np.nan]])
+    np.testing.assert_array_equal(stages.z, expected)
+    np.testing.assert_array_equal(weights.z, np.float32([SHARES]))
+    np.testing.assert_array_equal(masked.z, [~SEEN, ~SEEN])
+    assert [list(trace.y) for trace in figure.data] == [[0, 1, 2], [3], [2, 3]]
+    assert (stages.zmin, stages.zmax, weights.zmin, weights.zmax) == (-13, 13, 0, 1)
+    assert (stages.colorscale, weights.colorscale) == (difference_scale(theme), weight_scale(theme))
+    # With other gaps, grey cells would stand aside.
+    assert {(trace.xgap, trace.ygap) for trace in figure.data} == {(1, 3)}
+    [frame] = figure.layout.shapes
+    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (3.5, 4.5, -0.5, 3.5)
+    assert figure.layout.yaxis.range == (3.5, -0.5)
+    nothing = score_stages([np.zeros(7)] * 2, SHARES, **given).data[0]
+    assert (nothing.zmin, nothing.zmax) == (-1, 1)
+
+
+@pytest.mark.parametrize("keys", [2, 10, 17, 18, 30, 60])
+def test_only_wide_cells_have_numbers_and_readable_says_how_much_room_they_need(keys: int) -> None:
+    scores, columns = np.arange(keys) - 2.0, [f"token{i}" for i in range(keys)]
+    given = STAGES | {"allowed": np.ones(keys, bool), "columns": columns}
+    figure = score_stages([2 * scores, scores], np.full(keys, 1 / keys), **given)
+    layout, with_numbers = figure.layout, keys < 20
+    across = (layout.width or 900) - layout.margin.l - layout.margin.r
+    assert (across / keys >= 36) == with_numbers
+    assert layout.width is None or across / keys == pytest.approx(56, abs=0.1)
+    assert (layout.width is None) == (keys > 10)
+    template = "%{z:.2f}" if with_numbers else None
+    assert [each.texttemplate for each in figure.data] == [template] * 2
+    readable = layout.meta["readable"]
+    assert keys * 36 <= readable if with_numbers else keys * 12 <= readable < keys * 36

@@ -12,7 +12,7 @@ import pytest
 
 from headwise.model.interface import KINDS
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.figures.notebook import NotebookMaps, notebook_maps, pack
+from headwise.viz_app.figures.standalone import NotebookMaps, notebook_maps, pack
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import provenance, to_notebook

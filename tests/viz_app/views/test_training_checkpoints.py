@@ -26,7 +26,7 @@ from headwise.viz_app.analysis.embeddings import project_together
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.player import MapAnimation
-from headwise.viz_app.figures.mosaic import MASKED, tile
+from headwise.viz_app.figures.heads import MASKED, tile
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.views import caches

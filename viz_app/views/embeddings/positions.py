@@ -22,8 +22,7 @@ from headwise.viz_app.analysis.positions import (
     similarity_by_distance,
     wavelength,
 )
-from headwise.viz_app.figures.maps import encoding_map, similarity_map
-from headwise.viz_app.figures.positions import (
+from headwise.viz_app.figures.lines import (
     MOST_WAVES,
     bias_curves,
     distance_curve,
@@ -31,6 +30,7 @@ from headwise.viz_app.figures.positions import (
     wave_legend,
     waves,
 )
+from headwise.viz_app.figures.maps import encoding_map, similarity_map
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import layer_trace_of
 from headwise.viz_app.views.embeddings.input import TraceSide

@@ -19,9 +19,8 @@ from headwise.viz_app.analysis.inside import (
     ResidualSteps,
     largest_positive,
 )
-from headwise.viz_app.figures.bars import bar_chart
-from headwise.viz_app.figures.maps import vector_map
-from headwise.viz_app.figures.steps import contribution_bars, score_stages
+from headwise.viz_app.figures.bars import bar_chart, contribution_bars
+from headwise.viz_app.figures.maps import score_stages, vector_map
 from headwise.viz_app.records.model import AttentionSublayer, FeedForwardSublayer, LayerTrace
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection

@@ -23,8 +23,8 @@ from headwise.viz_app.analysis.differences import (
 from headwise.viz_app.analysis.grid import Grid, GridOptions, Units, make_grid
 from headwise.viz_app.analysis.head_ranking import rank_heads
 from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.figures.heads import distance_map, mosaic
 from headwise.viz_app.figures.maps import attention_map, difference_map
-from headwise.viz_app.figures.mosaic import distance_map, mosaic
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import (

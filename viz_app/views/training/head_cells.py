@@ -10,7 +10,7 @@ import numpy as np
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.head_ranking import order_by_last_value
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix
+from headwise.viz_app.figures.heads import HeadRows, head_matrix
 from headwise.viz_app.records.measures import MeasureRange
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.shared.head_choice import head_label

@@ -16,7 +16,7 @@ from headwise.viz_app.analysis.pairs import (
     failing_pairs,
 )
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
-from headwise.viz_app.figures.pair_curves import accuracy_charts
+from headwise.viz_app.figures.curves import accuracy_charts
 from headwise.viz_app.measuring.pair_files import pairs_path, shipped_pairs
 from headwise.viz_app.records.pairs import AccuracyCurve, ContrastivePair, MeasuredPairs
 from headwise.viz_app.views.caches import Run

@@ -20,7 +20,7 @@ from headwise.viz_app.analysis.head_ranking import (
 )
 from headwise.viz_app.analysis.labels import KIND_NAMES, NO_SUM_NOTE, OFF_NOTE
 from headwise.viz_app.components.row_table import Bar, Row, row_table
-from headwise.viz_app.figures.mosaic import cost_map
+from headwise.viz_app.figures.heads import cost_map
 from headwise.viz_app.measuring.sentence import MeasuredSentence, measure_sentence
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Trace

@@ -20,7 +20,7 @@ from headwise.viz_app.analysis.labels import KIND_NAMES, next_token_label, token
 from headwise.viz_app.analysis.predictions import entropy, sampled
 from headwise.viz_app.analysis.rollout import weights_of
 from headwise.viz_app.figures.bars import bar_chart
-from headwise.viz_app.figures.maps import head_rows
+from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import continuation_of, next_log_probability, trace_of
@@ -188,12 +188,15 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
                 continue
             columns = grid.columns[: int(seen.sum())]  # no column is seen after one that is not
             weights = grid.apply(weights_of(trace, kind))[:, :, row]  # (L, H, columns)
-            figure = head_rows(
+            figure = attention_map(
                 weights[..., : len(columns)].reshape(-1, len(columns)),
-                heads=[f"{i + 1}.{h + 1}" for i, h in np.ndindex(weights.shape[:2])],
+                query="head",
+                rows=[f"{i + 1}.{h + 1}" for i, h in np.ndindex(weights.shape[:2])],
                 columns=columns,
+                row_title="layer.head",
                 column_title=grid.column_title,
                 theme=selection.theme,
+                width=480,
             )
             show_figure(
                 figure,

@@ -1,19 +1,25 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from headwise.model.interface import Kind
-from headwise.viz_app.figures.matrix import PRINTED
-from headwise.viz_app.figures.mosaic import (
+from headwise.viz_app.figures.heads import (
     GAP,
     MASKED,
     STEPS,
+    HeadRows,
     cost_map,
     distance_map,
+    head_matrix,
     mosaic,
     tile,
 )
+from headwise.viz_app.figures.matrix import PRINTED
 from headwise.viz_app.figures.theme import (
     DARK,
     LIGHT,
@@ -22,8 +28,9 @@ from headwise.viz_app.figures.theme import (
     weight_colour,
     weight_scale,
 )
+from headwise.viz_app.records.measures import MeasureRange
 from headwise.viz_app.records.trace import Floats
-from tests.floats import assert_near, rounding
+from tests.floats import assert_near, near, rounding
 
 # Maps of one kind
 
@@ -56,11 +63,8 @@ def test_tiles_hold_weights_within_half_a_step_and_gaps_only_between_maps() -> N
             assert off <= 0.5 / STEPS + rounding(np.float32, 1)
             np.testing.assert_array_equal(masked[place] == MASKED, ~ALLOWED)
     assert (cells == GAP).sum() == cells.size - MAPS.size
-
-
-def test_zero_and_one_are_exact_and_weights_are_clipped() -> None:
-    maps = np.array([[[[0, 1, 1.01, -0.01]]]], dtype=np.float32)
-    assert tile(maps).tolist() == [[0, 250, 250, 0]]
+    clipped = np.array([[[[0, 1, 1.01, -0.01]]]], dtype=np.float32)
+    assert tile(clipped).tolist() == [[0, 250, 250, 0]]
 
 
 def test_colours_of_all_codes(theme: Theme) -> None:
@@ -86,8 +90,8 @@ def test_a_difference_of_zero_is_in_the_middle_of_the_diverging_scale(theme: The
         assert_near(drawn, channels(theme.difference[at]), size=255)
 
 
-def test_each_head_has_a_click_target_and_is_counted_from_1() -> None:
-    figure = mosaic(MAPS, **LABELS, theme=LIGHT, allowed=ALLOWED)
+def test_each_head_has_a_click_target_and_the_selected_map_is_framed() -> None:
+    figure = mosaic(MAPS, **LABELS, theme=LIGHT, allowed=ALLOWED, selected=(1, 2))
     cells, markers, _ = figure.data
     np.testing.assert_array_equal(cells.z, tile(MAPS, ALLOWED))
     assert list(markers.customdata) == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
@@ -96,23 +100,15 @@ def test_each_head_has_a_click_target_and_is_counted_from_1() -> None:
     assert list(layout.xaxis.ticktext) == ["head 1", "head 2", "head 3"]
     assert list(layout.yaxis.ticktext) == ["layer 1", "layer 2"]
     assert (layout.yaxis.range, layout.xaxis.range) == ((10.5, -0.5), (-0.5, 22.5))
-
-
-def test_the_selected_map_is_framed() -> None:
-    (frame,) = mosaic(MAPS, **LABELS, theme=LIGHT, selected=(1, 2)).layout.shapes
+    (frame,) = layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (15.5, 22.5, 5.5, 10.5)
-    assert not mosaic(MAPS, **LABELS, theme=LIGHT).layout.shapes
 
 
 def test_a_mosaic_of_48_heads_is_below_300_kilobytes() -> None:
     maps = np.random.default_rng(1).random((6, 8, 40, 40), dtype=np.float32)
-    allowed = np.tri(40, dtype=bool)
     tokens = [f"a token {at}" for at in range(40)]
-    labels = {"rows": tokens, "columns": tokens}
-    assert (
-        len(mosaic(maps, **labels, theme=LIGHT, allowed=allowed, selected=(5, 7)).to_json())
-        < 300_000
-    )
+    given = {"theme": LIGHT, "allowed": np.tri(40, dtype=bool), "selected": (5, 7)}
+    assert len(mosaic(maps, rows=tokens, columns=tokens, **given).to_json()) < 300_000
 
 
 # A cell each
@@ -153,17 +149,10 @@ def test_every_head_has_its_cell_and_a_click_gives_kind_layer_and_head() -> None
     assert bar.marker.colorbar.title.text == "cost (nats)"
 
 
-def test_many_heads_stay_in_their_width_without_numbers() -> None:
-    figure = cost_map(costs(12, 16), **GIVEN)
+def test_many_heads_stay_in_their_width_without_numbers_and_costs_may_be_zero() -> None:
+    figure = cost_map({kind: cells * 0 for kind, cells in costs(12, 16).items()}, **GIVEN)
     assert figure.layout.width <= 650
-    assert figure.data[0].texttemplate is None
-
-
-def test_costs_of_zero_can_be_drawn_and_no_kinds_are_refused() -> None:
-    none = {kind: np.zeros((2, 3), dtype=np.float32) for kind in NAMES}
-    assert cost_map(none, **GIVEN).data[0].zmax == 1
-    with pytest.raises(ValueError, match="expected at least one kind of attention, got none"):
-        cost_map({}, **GIVEN)
+    assert (figure.data[0].texttemplate, figure.data[0].zmax) == (None, 1)
 
 
 def test_kinds_may_differ_in_layers_and_heads() -> None:
@@ -201,3 +190,78 @@ def test_distances_are_drawn_on_the_fixed_range_of_weights_and_unknown_ones_as_d
         False,
         "distance, colours by √",
     )
+
+
+# A cell for each head and checkpoint
+
+ROWS = HeadRows(
+    heads=[("encoder_self", 0, 0), ("encoder_self", 0, 1), ("cross", 0, 0), ("cross", 0, 1)],
+    names=["E 1.1", "E 1.2", "C 1.1", "C 1.2"],
+    cells=np.array(
+        [[0.1, 0.2, 0.3], [NAN, 0.5, 0.6], [0.7, -0.8, 0.9], [0.0, 0.1, 0.2]], np.float32
+    ),
+    words=[[f"on </s> {row} {column}" for column in range(3)] for row in range(4)],
+)
+
+
+def draw(rows: HeadRows = ROWS, **changes: Any) -> go.Figure:
+    given: dict[str, Any] = {"steps": [0, 20, 10_000], "kinds": NAMES, "measured": "cost"}
+    return head_matrix(rows, **(given | {"values": "share", "theme": LIGHT} | changes))
+
+
+def test_rows_stand_below_the_name_of_their_kind_and_cells_without_a_value_are_grey() -> None:
+    figure = draw(theme=DARK)
+    cells, grey, _ = figure.data
+    assert cells.z.shape == (6, 3)
+    np.testing.assert_array_equal(cells.z[[1, 2, 4, 5]], ROWS.cells)
+    assert np.isnan(cells.z[[0, 3]]).all()
+    names = [(note.text, note.y) for note in figure.layout.annotations]
+    assert names == [("Encoder &lt;self&gt;", 0), ("Cross", 3)]
+    assert figure.layout.yaxis.tickvals == (1, 2, 4, 5)
+    assert figure.layout.yaxis.ticktext == ("1.1", "1.2", "1.1", "1.2")
+    assert figure.layout.xaxis.ticktext == ("0", "20", "10,000")
+    assert figure.layout.xaxis.labelalias == {"0": "0", "1": "20", "2": "10,000"}
+    assert np.argwhere(grey.z).tolist() == [[2, 0]]
+    assert grey.colorscale[-1][1] == DARK.masked
+
+
+@pytest.mark.parametrize(
+    ("values", "ends", "written"),
+    [
+        ("share", (0, 1), None),
+        ("signed", (-3.6, 3.6), ("-3.6", "-0.9", "0", "+0.9", "+3.6")),
+        ("amount", (0, 3.6), ("0", "0.36", "0.9", "1.8", "3.6")),
+    ],
+)
+def test_scales_fit_the_range_of_the_measure(
+    values: MeasureRange, ends: tuple[float, float], written: tuple[str, ...] | None
+) -> None:
+    drawn = draw(replace(ROWS, cells=4 * ROWS.cells), values=values).data[0]
+    assert (drawn.zmin, drawn.zmax) == near(ends, dtype=np.float32, operations=1)
+    assert drawn.colorbar.ticktext == written
+    colours = LIGHT.difference if values == "signed" else LIGHT.weights
+    assert [colour for _, colour in drawn.colorscale] == list(colours)
+    nothing = draw(replace(ROWS, cells=ROWS.cells * 0), values=values).data[0]
+    assert nothing.zmax == 1
+    if values == "signed":  # the middle is 0, and a third of the way out is at a ninth of the range
+        assert [at for at, _ in drawn.colorscale][3:5] == near([0.5, 0.5 + 1 / 18])
+
+
+def test_each_cell_has_a_click_target_and_a_selected_one_is_framed_if_it_is_drawn() -> None:
+    figure = draw(selected=(("cross", 0, 0), 20))
+    marks, [frame] = figure.data[-1], figure.layout.shapes
+    assert len(marks.x) == 12
+    at = marks.customdata.index("cross,0,1,10000")
+    assert (marks.x[at], marks.y[at]) == (2, 5)
+    assert marks.text[at] == "C 1.2, step 10,000<br>on &lt;/s&gt; 3 2"
+    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, 3.5, 4.5)
+    for elsewhere in ((("decoder_self", 0, 0), 20), (("cross", 0, 0), 7)):
+        assert not draw(selected=elsewhere).layout.shapes
+
+
+def test_many_checkpoints_fit_and_only_some_are_labelled() -> None:
+    rows = replace(ROWS, cells=np.zeros((4, 90), np.float32), words=[[""] * 90] * 4)
+    layout = draw(rows, steps=[100 * i for i in range(90)]).layout
+    assert layout.width <= 700
+    assert layout.xaxis.tickangle == -90
+    assert 10 <= len(layout.xaxis.tickvals) <= 60
