@@ -71,10 +71,8 @@ def drawings(labels: Sequence[str]) -> dict[str, go.Figure | str]:
             theme=LIGHT,
             language=first,
         ),
-        "padding": padding_rows(
-            [labels], np.ones((1, n), bool), rows=labels[:1], theme=LIGHT, language=first
-        ),
-        "comparison": comparison_table(labels, [(first, labels, first)], theme=LIGHT, notes=first),
+        "padding": padding_rows([labels], np.ones((1, n), bool), rows=labels[:1], language=first),
+        "comparison": comparison_table(labels, [(first, labels, first)], notes=first),
     }
 
 

@@ -15,7 +15,6 @@ from headwise.viz_app.figures.theme import (
     escape_lines,
     escape_plotly,
     new_figure,
-    page_colours,
 )
 from headwise.viz_app.records.trace import Floats
 
@@ -25,18 +24,6 @@ LEGEND_NAMES: Properties = {"itemclick": False, "itemdoubleclick": False}
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MOST_WAVES = 6
 """Most dimensions in one figure: as many as there are colours of lines."""
-_LEGEND = """
-<div class="waves">{rows}</div>
-<style>
-.waves {{
-  color: {text}; font-size: .875rem; line-height: 1.7; font-variant-numeric: tabular-nums;
-}}
-.waves i {{
-  display: inline-block; width: 18px; height: 4px; border-radius: 2px; margin: 0 .5rem .2rem 0;
-}}
-.waves span {{ color: {muted}; white-space: nowrap; }}
-</style>
-"""
 
 
 def look(place: int, theme: Theme) -> Properties:
@@ -183,7 +170,7 @@ def wave_legend(
             dimensions, functions, divisors, wavelengths, theme.series, strict=False
         )
     )
-    return _LEGEND.format(rows=rows, **page_colours(theme))
+    return f'<div class="waves">{rows}</div>'
 
 
 def _format(number: float) -> str:

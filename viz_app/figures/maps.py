@@ -33,6 +33,7 @@ from headwise.viz_app.figures.matrix import (
     token_axis,
 )
 from headwise.viz_app.figures.theme import (
+    ALLOWED,
     Properties,
     Theme,
     by_root,
@@ -43,7 +44,6 @@ from headwise.viz_app.figures.theme import (
     weight_colour,
     weight_scale,
 )
-from headwise.viz_app.figures.tokens import ALLOWED
 from headwise.viz_app.records.trace import Floats
 
 _SMALLEST_CROSSED = 7.0

@@ -9,71 +9,20 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.figures.tokens import region
 from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 
-_STYLE = """
-.modules {{ color: {text}; font-size: .875rem; line-height: 1.45; }}
-.modules details details, .modules table {{
-  margin-left: .45rem; padding-left: .9rem; border-left: 1px solid {line}; min-width: 0;
-}}
-.modules summary {{
-  display: grid; grid-template-columns: 1rem minmax(0, 1fr) 6rem; align-items: baseline;
-  padding: .2rem 0; cursor: pointer; list-style: none;
-}}
-.modules summary::-webkit-details-marker {{ display: none; }}
-.modules summary::before {{ content: "▸"; color: {muted}; }}
-.modules details[open] > summary::before {{ content: "▾"; }}
-.modules summary:focus-visible {{ outline: 2px solid {accent}; outline-offset: -2px; }}
-.modules summary:hover {{ background: color-mix(in srgb, {line} 35%, transparent); }}
-.modules code {{ color: {muted}; background: none; padding: 0; font-size: .75rem; }}
-.modules small {{ color: {muted}; font-size: .8rem; }}
-.modules .title {{ font-weight: 600; margin-right: .6rem; }}
-.modules .formula {{ display: block; font-family: "Source Serif", serif; font-style: italic; }}
-.modules .count, .modules td + td, .modules th + th {{
-  text-align: right; font-variant-numeric: tabular-nums;
-}}
-.modules div.table {{
-  margin-left: .45rem; padding-left: .9rem; border-left: 1px solid {line}; overflow-x: auto;
-}}
-.modules table {{
-  table-layout: fixed; width: 100%; min-width: 38rem;
-  border-collapse: collapse; margin: 0; border: 0; padding: 0;
-}}
-.modules th {{ color: {muted}; font-weight: 400; font-size: .75rem; text-align: left; }}
-.modules th, .modules td {{ border: 0; border-bottom: 1px solid {line}; padding: .1rem 0; }}
-.modules td {{ vertical-align: baseline; }}
-.modules td:first-child {{ overflow-wrap: anywhere; }}
-"""
-_COMPARISON_STYLE = """
-.comparison {{ overflow-x: auto; color: {text}; font-size: .85rem; line-height: 1.35; }}
-.comparison:focus-visible {{ outline: 2px solid {accent}; }}
-.comparison table {{ border-collapse: collapse; width: 100%; min-width: 46rem; margin: 0; }}
-.comparison th, .comparison td {{
-  border: 0; border-bottom: 1px solid {line}; padding: .3rem .5rem; text-align: left;
-  vertical-align: baseline;
-}}
-.comparison thead th {{ color: {muted}; font-weight: 400; }}
-.comparison tbody th {{ font-weight: 400; white-space: nowrap; }}
-.comparison td.own {{ font-weight: 600; background: color-mix(in srgb, {line} 30%, transparent); }}
-.comparison td.same {{ color: {muted}; }}
-.comparison td.other {{ color: {accent}; font-weight: 600; white-space: nowrap; }}
-.comparison td.note {{ color: {text}; min-width: 12rem; }}
-@media (max-width: 640px) {{ .comparison td.note {{ min-width: 22rem; }} }}
-"""
 _WIDTHS = ("auto", "9rem", "5rem", "5rem", "5rem", "6rem")
 _HEADS = ("part", "shape", "mean", "std. dev.", "mean norm", "parameters")
 
 
-def module_tree_html(root: ModuleNode, *, theme: Theme, unfolded: int = 3) -> str:
+def module_tree_html(root: ModuleNode, *, unfolded: int = 3) -> str:
     """Return a tree of modules with their parameter counts, and of hook points with statistics.
 
     The row of a hook point has its full name as ``data-hook``, that of a module as
     ``data-module``. At first, ``unfolded`` levels are open.
     """
-    style = _STYLE.format(**page_colours(theme))
-    return f'<div class="modules">{_details(root, unfolded)}<style>{style}</style></div>'
+    return f'<div class="modules">{_details(root, unfolded)}</div>'
 
 
 def _details(module: ModuleNode, unfolded: int) -> str:
@@ -142,11 +91,7 @@ def _shared(parameter: Parameter) -> str:
 
 
 def comparison_table(
-    columns: Sequence[str],
-    rows: Sequence[tuple[str, Sequence[str], str]],
-    *,
-    theme: Theme,
-    notes: str,
+    columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str], str]], *, notes: str
 ) -> str:
     """Return a table as HTML that marks ``≠`` what differs from the value in the first column.
 
@@ -154,9 +99,8 @@ def comparison_table(
     """
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["setting", *columns, notes])
     body = "".join(_compared(*row) for row in rows)
-    style = _COMPARISON_STYLE.format(**page_colours(theme))
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-    return region("comparison", "Presets", table, style)
+    return region("comparison", "Presets", table)
 
 
 def _compared(label: str, values: Sequence[str], note: str) -> str:

@@ -22,6 +22,9 @@ Properties = dict[str, Any]
 CHECKED = False
 """Whether Plotly checks each property of a figure; tests set it."""
 
+ALLOWED = 0.25
+"""Where on the scale of weights the cells of a mask that are allowed are coloured."""
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -90,6 +93,12 @@ def page_colours(theme: Theme) -> dict[str, str]:
         "accent": theme.accent,
         "ground": theme.background,
     }
+
+
+def page_style(theme: Theme) -> dict[str, str]:
+    """Return the colours that the style of all pages uses: also those of the cells of a mask."""
+    seen = {"allowed": weight_colour(theme, ALLOWED), "on-allowed": text_on_weight(theme, ALLOWED)}
+    return page_colours(theme) | {"masked": theme.masked} | seen
 
 
 def weight_scale(theme: Theme) -> Scale:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from headwise.viz_app.figures.theme import (
     Theme,
     by_root,
-    page_colours,
     text_on_weight,
     weight_colour,
     weight_scale,
@@ -28,38 +27,8 @@ _TOKEN = (
 )
 _WITH_NUMBER = "display:inline-flex;flex-direction:column;align-items:center;vertical-align:top"
 _NUMBER = "font-size:.7rem;line-height:1;margin-right:3px;"
-ALLOWED = 0.25
-"""Where on the scale of weights the cells of a mask that are allowed are coloured."""
 _MOST_COLUMNS, _FIRST = 16, 4
 """Batches with more columns show those without padding only at the beginning and the end."""
-_PADDING_STYLE = """
-.padding {{ overflow-x: auto; color: {text}; font-size: .875rem; }}
-.padding:focus-visible {{ outline: 2px solid {accent}; }}
-.padding table {{ border-collapse: separate; border-spacing: 2px; margin: 0; }}
-.padding th, .padding td {{ padding: .1rem .45rem; text-align: left; white-space: nowrap; }}
-.padding th {{ border: 0; font-weight: 400; color: {muted}; }}
-.padding td {{ border: 1px solid transparent; border-radius: 4px; }}
-.padding td.allowed {{ background: {allowed}; color: {on_allowed}; }}
-.padding td.more {{ color: {muted}; }}
-.padding tr:only-child {{ display: flex; flex-wrap: wrap; gap: 2px; }}
-.padding td.masked {{ background: {masked}; color: {text}; border: 1px dashed {muted}; }}
-"""
-_LENS_STYLE = """
-.lens {{ overflow: auto; max-height: 40rem; color: {text}; font-size: .875rem; }}
-.lens:focus-visible {{ outline: 2px solid {accent}; }}
-.lens table {{ border-collapse: separate; border-spacing: 2px; margin: 0; }}
-.lens th, .lens td {{ border: 0; padding: .1rem .5rem; text-align: left; white-space: nowrap; }}
-.lens th {{ font-weight: 400; }}
-.lens thead th, .lens tfoot td, .lens tfoot th {{
-  position: sticky; background: {ground}; color: {muted}; z-index: 1;
-}}
-.lens thead th {{ top: 0; }}
-.lens tfoot td, .lens tfoot th {{ bottom: 0; font-variant-numeric: tabular-nums; }}
-.lens tbody td {{
-  border: 2px solid transparent; border-radius: 4px; min-width: 6.5rem;
-}}
-.lens tbody td.actual {{ border-color: {accent}; font-weight: 600; }}
-"""
 
 
 def token_colours(theme: Theme, probability: float | None) -> dict[str, str]:
@@ -135,7 +104,6 @@ def padding_rows(
     allowed: NDArray[np.bool_],
     *,
     rows: Sequence[str],
-    theme: Theme,
     language: str = "",
 ) -> str:
     """Return a padded batch as an HTML table; masked cells have a dashed border and ``×``.
@@ -156,19 +124,14 @@ def padding_rows(
             else:
                 cells += f'<td class="more">… {len([*columns])} more</td>'
         body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
-    colours = {"allowed": weight_colour(theme, ALLOWED), "masked": theme.masked}
-    style = _PADDING_STYLE.format(
-        **page_colours(theme), **colours, on_allowed=text_on_weight(theme, ALLOWED)
-    )
     named = f"Padding mask, {len(rows)} row{'s' * (len(rows) > 1)}"
     table = f'<table lang="{escape(language)}"><tbody>{body}</tbody></table>'
-    return region("padding", named, table, style)
+    return region("padding", named, table)
 
 
-def region(name: str, label: str, table: str, style: str) -> str:
-    """Return a table as a part of a page that keys can scroll, with the style of its class."""
-    opened = f'<div class="{name}" tabindex="0" role="region" aria-label="{label}">'
-    return f"{opened}{table}<style>{style}</style></div>"
+def region(name: str, label: str, table: str) -> str:
+    """Return a table as a part of a page that keys can scroll; the style of pages has its class."""
+    return f'<div class="{name}" tabindex="0" role="region" aria-label="{label}">{table}</div>'
 
 
 def _cell(label: str, allowed: bool) -> str:
@@ -219,4 +182,4 @@ def lens_table(
         f'<table lang="{escape(language)}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'
         f'<tfoot><tr><th scope="row">✓ at so many positions</th>{sums}</tr></tfoot></table>'
     )
-    return region("lens", "The lens", table, _LENS_STYLE.format(**page_colours(theme)))
+    return region("lens", "The lens", table)

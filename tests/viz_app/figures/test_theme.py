@@ -12,6 +12,7 @@ import numpy as np
 import plotly.io as pio
 import pytest
 
+from headwise import viz_app
 from headwise.viz_app.figures.matrix import (
     Target,
     selectable_cells,
@@ -24,6 +25,7 @@ from headwise.viz_app.figures.theme import (
     difference_scale,
     escape_plotly,
     new_figure,
+    page_style,
     text_on_weight,
     theme_named,
     weight_colour,
@@ -54,6 +56,15 @@ def test_themes_have_names_and_all_their_colours_are_rrggbb(theme: Theme) -> Non
     assert [theme_named(name) for name in ("dark", "light", None)] == [DARK, LIGHT, LIGHT]
     colours = [colour for value in vars(theme).values() for colour in np.atleast_1d(value)]
     assert [colour for colour in colours if not re.fullmatch("#[0-9a-f]{6}", colour)] == []
+
+
+def test_the_style_of_all_pages_has_its_colours_from_the_theme(theme: Theme) -> None:
+    given = page_style(theme)
+    style = (Path(viz_app.__file__).parent / "views/shared/frame.css").read_text("utf-8")
+    named, own = (set(re.findall(rule, style)) for rule in (r"var\(--([\w-]+)", r"--([\w-]+):"))
+    assert named - own - {"field"} <= given.keys()
+    assert contrast(given["on-allowed"], given["allowed"]) >= 4.5
+    assert given["masked"] == theme.masked
 
 
 # Scales

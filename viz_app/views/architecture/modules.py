@@ -90,7 +90,7 @@ def show_modules(selection: Selection, trace: Trace) -> None:
         help="How far the tree is open at first; any of its lines opens and closes what is below.",
     )
     with st.container(key="tree"):
-        st.html(module_tree_html(tree, theme=selection.theme, unfolded=_LEVELS[unfold]))
+        st.html(module_tree_html(tree, unfolded=_LEVELS[unfold]))
     st.caption(
         f"On the right, parameters: of a module and all below it, {tree.total:,} in all. The line "
         "of a hook point has what its tensor holds for this sentence: shape, mean, standard "
@@ -127,11 +127,7 @@ def show_presets(selection: Selection) -> None:
         for name, (label, note) in _ROWS.items()
     ]
     with st.container(key="presets"):
-        st.html(
-            comparison_table(
-                ["this run", *PRESETS], rows, theme=selection.theme, notes="what it changes"
-            )
-        )
+        st.html(comparison_table(["this run", *PRESETS], rows, notes="what it changes"))
     st.caption(
         "≠ marks what differs from this run. A preset is what a training begins from "
         "(`python -m headwise.model.train --preset …`); each value can be changed."

@@ -226,7 +226,6 @@ def _show_padding(selection: Selection, batch: Sequence[TokenIds], *, key: str) 
                 ],
                 padding_mask(pad(batch))[:, 0, 0].numpy(),
                 rows=[f"{row + 1}" for row in range(len(batch))],
-                theme=selection.theme,
                 language=selection.run.source_language,
             )
         )

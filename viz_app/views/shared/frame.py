@@ -10,6 +10,7 @@ import streamlit as st
 
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Languages
+from headwise.viz_app.figures.theme import page_style
 from headwise.viz_app.served import (
     first_run,
     runs_folder,
@@ -56,13 +57,7 @@ def select(page: str = "") -> Selection | None:
     read_address(page)
     theme = current_theme()
     field = st.get_option(f"theme.{theme_name()}.secondaryBackgroundColor")
-    colours = {
-        "muted": theme.muted,
-        "cursor": theme.accent,
-        "sheet": theme.background,
-        "on-accent": theme.background,
-        "field": field or theme.background,
-    }
+    colours = page_style(theme) | {"field": field or theme.background}
     named = "".join(f"--{name}: {colour};" for name, colour in colours.items())
     st.html(f"<style>:root {{ {named} }}{_REPLACED} {{ display: none; }}</style>")
     script = _SCRIPT.replace("PAPER", str(_PAPER))
