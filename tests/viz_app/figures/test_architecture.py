@@ -8,7 +8,7 @@ import pytest
 
 from headwise.model.config import TransformerConfig
 from headwise.model.interface import Description
-from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
+from headwise.viz_app.figures.drawings import architecture_svg, describe_architecture
 from headwise.viz_app.figures.theme import DARK, LIGHT, Theme
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,7 +13,7 @@ from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import numbered, token_label, token_labels
 from headwise.viz_app.analysis.predictions import read_lens
-from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
+from headwise.viz_app.figures.drawings import architecture_svg, describe_architecture
 from headwise.viz_app.figures.maps import mask_map
 from headwise.viz_app.figures.tokens import lens_table, padding_rows
 from headwise.viz_app.records.trace import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import streamlit as st
 
-from headwise.viz_app.figures.lesson_pictures import Motif, lesson_picture
+from headwise.viz_app.figures.drawings import Motif, lesson_picture
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.lessons import (
