@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from headwise.viz_app.figures.bars import bar_chart
+from headwise.viz_app.figures.bars import bar_chart, contribution_bars
 from headwise.viz_app.figures.theme import LIGHT, Theme
 
 LABELS = ("le", "<b>", "$x$")
@@ -10,7 +11,7 @@ VALUES = (0.75, -0.4375, 0.6875)
 
 
 @pytest.mark.parametrize("limit", [None, 2.0])
-@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("count", [0, 3])
 def test_bars_go_down_with_what_is_written_beside_them(limit: float | None, count: int) -> None:
     labels, values, written = LABELS[:count], VALUES[:count], ["<1>", "2, was 3", ""][:count]
     figure = bar_chart(labels, values, theme=LIGHT, written=written, limit=limit)
@@ -22,12 +23,10 @@ def test_bars_go_down_with_what_is_written_beside_them(limit: float | None, coun
     assert list(drawn.text) == texts
     assert layout.margin.r >= 7 * max(map(len, written), default=0)
     # Beside signed parts, what is written stands in a column, not at the bars' ends.
-    assert (drawn.textposition, len(layout.annotations)) == (
-        ("outside", 0) if limit is None else ("none", count)
+    notes = [(note.y, note.text) for note in layout.annotations]
+    assert (drawn.textposition, notes) == (
+        ("none", [*enumerate(texts)]) if limit else ("outside", [])
     )
-    assert [(note.y, note.text) for note in layout.annotations] == [
-        *enumerate(texts if limit else [])
-    ]
 
 
 @pytest.mark.parametrize(
@@ -79,3 +78,13 @@ def test_values_beyond_0_and_1_have_room_beside_their_bars(values: tuple[float, 
     low, high = bar_chart(LABELS[: len(values)], values, theme=LIGHT).layout.xaxis.range
     assert (high - max(values)) / (high - low) >= 0.1
     assert low == 0 if min(values) > 0 else (min(values) - low) / (high - low) >= 0.1
+
+
+def test_each_dimension_has_a_bar_of_its_product_with_its_factors(theme: Theme) -> None:
+    query, key = np.array([2, -1.5, 0.5]), np.array([0.25, 3, 0])
+    [drawn] = contribution_bars(query * key, query=query, key=key, theme=theme).data
+    np.testing.assert_array_equal(drawn.y, np.float32([0.5, -4.5, 0]))
+    np.testing.assert_array_equal(drawn.customdata, np.float32([[2, 0.25], [-1.5, 3], [0.5, 0]]))
+    assert "%{customdata[0]:.3f} × %{customdata[1]:.3f} = %{y:.3f}" in drawn.hovertemplate
+    adds, takes = theme.series[:2]
+    assert list(drawn.marker.color) == [adds, takes, adds]

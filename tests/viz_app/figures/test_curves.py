@@ -89,21 +89,17 @@ def laid_out(panels: Sequence[Panel] = PANELS) -> go.Layout:
 
 
 def test_panels_have_axes_over_the_same_steps_and_do_not_overlap() -> None:
-    layout = laid_out()
-    places, written, downs = set(), [], []
+    layout, places, left = laid_out(), set(), []
     for place, panel in enumerate(PANELS):
         x, y = axis_names(place)
         across, down = layout[f"xaxis{x[1:]}"], layout[f"yaxis{y[1:]}"]
-        assert (across.anchor, down.anchor) == (y, x)
-        assert across.range == layout.xaxis.range
-        assert layout.annotations[place].text == panel.title
-        assert layout.annotations[place].y == down.domain[1]
+        assert (across.anchor, down.anchor, across.range) == (y, x, layout.xaxis.range)
+        note = layout.annotations[place]
+        assert (note.text, note.y) == (panel.title, down.domain[1])
         places.add((*across.domain, *down.domain))
-        written.append(across.showticklabels)
-        downs.append(down.domain)
+        assert across.showticklabels == (place >= len(PANELS) - 2)  # below the lowest only
+        left += [down.domain] * (place % 2 == 0)
     assert len(places) == len(PANELS)
-    assert written == [False] * (len(PANELS) - 2) + [True] * 2  # steps below the lowest only
-    left = downs[::2]
     assert left[0][1] == 1
     assert all(upper[0] > lower[1] > lower[0] for upper, lower in pairwise(left))
     assert left[-1][0] == near(0, size=1)

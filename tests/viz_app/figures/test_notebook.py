@@ -90,23 +90,18 @@ def test_a_trace_shows_its_maps_labels_and_origin(read_html: ReadHtml, trace: Tr
 
 
 @pytest.mark.parametrize(
-    ("layers", "heads", "bits"), [(3, 4, 8), (6, 8, 8), (12, 16, 4)], ids=["ours", "base", "large"]
+    ("layers", "heads", "tokens", "bits"),
+    [(3, 4, 20, {8}), (6, 8, 20, {8}), (12, 16, 20, {4}), (12, 16, 60, set())],
+    ids=["ours", "base", "large", "too large"],
 )
-def test_twenty_tokens_take_at_most_300_kb(
-    read_html: ReadHtml, layers: int, heads: int, bits: int
+def test_at_most_300_kb_are_sent_and_what_is_too_large_is_said(
+    read_html: ReadHtml, layers: int, heads: int, tokens: int, bits: set[int]
 ) -> None:
-    page = page_of(layers, heads, 20)
+    page = page_of(layers, heads, tokens)
     assert len(page.encode()) <= 300_000
-    assert {part["bits"] for part in json.loads(read_html(page).texts["script"][0]).values()} == {
-        bits
-    }
-
-
-def test_what_is_too_large_is_said_and_not_sent(read_html: ReadHtml) -> None:
-    page = page_of(12, 16, 60)
-    assert len(page.encode()) <= 300_000
-    assert json.loads(read_html(page).texts["script"][0]) == {}
-    assert "too large" in read_html(page).texts["p"]
+    shown = read_html(page)
+    assert {part["bits"] for part in json.loads(shown.texts["script"][0]).values()} == bits
+    assert ("too large" in shown.texts["p"]) == (not bits)
 
 
 def test_texts_are_never_markup(read_html: ReadHtml) -> None:
