@@ -45,8 +45,7 @@ function draw(data, state, onPage = true) {
   const followed = svgElement("g", { class: "followed" });
   const tokens = data.columns.map((column, side) => drawColumn(svg, column, side, place));
   svg.append(all, followed);
-  const status = html("div", "status");
-  status.setAttribute("aria-live", "polite");
+  const status = html("div", "status", "", { ariaLive: "polite" });
 
   const redraw = () => {
     all.replaceChildren(...paths(data, place, (bundle, i) => bundle.weights[i] >= state.least, 0.45));
@@ -252,17 +251,11 @@ async function save(data, state) {
 }
 
 function legend(data, state, redraw, onSave) {
-  const bar = html("div", "legend");
-  for (const bundle of data.bundles) {
-    const name = html("span", "name");
-    const swatch = html("span", "swatch");
-    swatch.style.background = bundle.colour;
-    name.append(swatch, html("span", "", bundle.name));
-    bar.append(name);
-  }
-  const least = html("label", "least", "Smallest weight drawn");
-  const input = html("input");
-  Object.assign(input, { type: "range", min: data.least, max: 1, step: 0.01, value: state.least });
+  const names = data.bundles.map(({ name, colour }) => {
+    const swatch = html("span", "swatch", "", { style: `background: ${colour}` });
+    return html("span", "name", [swatch, html("span", "", name)]);
+  });
+  const input = html("input", "", "", { type: "range", min: data.least, max: 1, step: 0.01, value: state.least });
   const output = html("output", "", state.least.toFixed(2));
   input.addEventListener("input", () => {
     state.least = Number(input.value);
@@ -273,7 +266,6 @@ function legend(data, state, redraw, onSave) {
     state.sent = state.least;
     state.setSmallest(state.least);
   });
-  least.append(input, output);
-  bar.append(least, button("save", "Save picture", onSave));
-  return bar;
+  const least = html("label", "least", ["Smallest weight drawn", input, output]);
+  return html("div", "legend", [...names, least, button("save", "Save picture", onSave)]);
 }

@@ -18,20 +18,17 @@ export default function (component) {
   };
   listen(state);
   const { walker } = state;
-  walker.setAttribute("aria-label", `${data.label}. ${data.hint}`);
+  walker.ariaLabel = `${data.label}. ${data.hint}`;
   if (walker.matches(":focus")) show(state);
   else state.status.textContent = data.hint;
   return () => state.listening.abort();
 }
 
 function build(root) {
-  const [walker, sheet, cursor, status] = ["walker", "sheet", "cursor", "status"].map((name) => html("div", name));
+  const [cursor, status] = [html("div", "cursor"), html("div", "status", "", { ariaLive: "polite" })];
+  const sheet = html("div", "sheet", cursor);
+  const walker = html("div", "walker", sheet, { tabIndex: 0, role: "application" });
   const state = { root, walker, sheet, cursor, status };
-  walker.tabIndex = 0;
-  walker.setAttribute("role", "application");
-  status.setAttribute("aria-live", "polite");
-  sheet.append(cursor);
-  walker.append(sheet);
   root.append(walker, status);
   walker.addEventListener("focus", () => show(state));
   walker.addEventListener("blur", () => { status.textContent = state.data.hint; });
@@ -75,26 +72,17 @@ function place({ area, data }, event) {
 }
 
 function press(state, key) {
-  const { data } = state;
-  const [last, end] = [data.rows.length - 1, data.columns.length - 1];
-  const moves = {
-    ArrowUp: [state.row - 1, state.column],
-    ArrowDown: [state.row + 1, state.column],
-    ArrowLeft: [state.row, state.column - 1],
-    ArrowRight: [state.row, state.column + 1],
-    Home: [state.row, 0],
-    End: [state.row, end],
-  };
+  const [last, end] = [state.data.rows, state.data.columns].map(({ length }) => length - 1);
+  const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -end], End: [0, end] }[key];
   if (key === "Enter") state.tell(state);
   else if (key === " ") state.tell({ row: state.row, column: null });
-  else if (moves[key]) {
-    const [row, column] = moves[key];
-    state.row = Math.min(last, Math.max(0, row));
-    state.column = Math.min(end, Math.max(0, column));
+  else if (move) {
+    state.row = Math.min(last, Math.max(0, state.row + move[0]));
+    state.column = Math.min(end, Math.max(0, state.column + move[1]));
     reveal(state);
     show(state);
-  } else return false;
-  return true;
+  }
+  return key === "Enter" || key === " " || Boolean(move);
 }
 
 // Lay the focusable element over the cells that are in sight, where the map is scrolled sideways.

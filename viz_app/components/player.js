@@ -22,7 +22,7 @@ export default function (component) {
   scene.translations.replaceChildren(...data.frames.map((frame) => translation(frame, data)));
   scene.legend.replaceChildren(...scene.drawing.legend(data));
   scene.drawing.load(scene.stage, data);
-  scene.stage.root.setAttribute("aria-label", scene.drawing.label(data));
+  scene.stage.root.ariaLabel = scene.drawing.label(data);
   scene.root.classList.toggle("alone", steps.length < 2);
   scene.width = 0;
   resize(scene);
@@ -41,36 +41,26 @@ function build(root, drawing) {
     event.preventDefault();
   });
   scene.play = button("play", isStill() ? "Next" : "▶ Play", () => toggle(scene));
-  scene.slider = html("input");
-  Object.assign(scene.slider, { type: "range", min: 0, step: 1 });
-  scene.slider.setAttribute("aria-label", "Checkpoint, by training step");
+  scene.slider = html("input", "", "", { type: "range", min: 0, step: 1, ariaLabel: "Checkpoint, by training step" });
   scene.slider.addEventListener("input", () => {
     pause(scene);
     show(scene, Number(scene.slider.value));
   });
   scene.output = html("output");
-  const time = html("label", "time");
-  time.append(scene.slider, scene.output);
-  scene.speed = html("select", "speed");
-  scene.speed.append(...SPEEDS.map((speed) => new Option(speed, speed)));
-  scene.speed.value = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1 : 5;
-  const speed = html("label", "", "checkpoints a second");
-  speed.prepend(scene.speed);
-  scene.repeat = html("input");
-  scene.repeat.type = "checkbox";
-  const repeat = html("label", "repeat");
-  repeat.append(scene.repeat, "repeat");
-  const open = button("open", "Use this checkpoint", () =>
-    scene.send("step", scene.data.frames[scene.frame].step));
-  open.title = "Set the page's checkpoint to the one that is shown";
-  const saving = button("save", "Save picture", () => save(scene));
-  saving.title = "Save the picture of the checkpoint that is shown";
-  const controls = html("div", "controls");
-  controls.append(scene.play, time, speed, repeat, open, saving);
+  scene.speed = html("select", "speed", SPEEDS.map((speed) => new Option(speed, speed)), { value: isStill() ? 1 : 5 });
+  scene.repeat = html("input", "", "", { type: "checkbox" });
+  const controls = html("div", "controls", [
+    scene.play,
+    html("label", "time", [scene.slider, scene.output]),
+    html("label", "", [scene.speed, "checkpoints a second"]),
+    html("label", "repeat", [scene.repeat, "repeat"]),
+    button("open", "Use this checkpoint", () => scene.send("step", scene.data.frames[scene.frame].step),
+      { title: "Set the page's checkpoint to the one that is shown" }),
+    button("save", "Save picture", () => save(scene), { title: "Save the picture of the checkpoint that is shown" }),
+  ]);
   scene.translations = html("div", "translations");
   scene.legend = html("div", "legend");
-  scene.status = html("div", "status");
-  scene.status.setAttribute("aria-live", "polite");
+  scene.status = html("div", "status", "", { ariaLive: "polite" });
   root.replaceChildren(controls, scene.translations, scene.legend, scene.stage.root, scene.status);
   new ResizeObserver(() => scene.data && resize(scene)).observe(root);
   return scene;
@@ -85,17 +75,12 @@ function resize(scene) {
 
 // The model's own translation at a step. Those of all steps lie on each other, so that nothing moves.
 function translation(frame, data) {
-  const element = html("div");
-  const tokens = html("div", "tokens");
-  tokens.dir = "auto";
-  tokens.lang = data.language;
-  for (const [at, text] of frame.tokens.entries()) {
-    const token = html("bdi", "", text);
-    Object.assign(token.style, { background: data.shades[frame.shades[at]], color: data.inks[frame.shades[at]] });
-    tokens.append(token);
-  }
-  element.append(tokens, html("div", "score", frame.score));
-  return element;
+  const tokens = frame.tokens.map((text, at) => {
+    const shade = frame.shades[at];
+    return html("bdi", "", text, { style: `background: ${data.shades[shade]}; color: ${data.inks[shade]}` });
+  });
+  const row = html("div", "tokens", tokens, { dir: "auto", lang: data.language });
+  return html("div", "", [row, html("div", "score", frame.score)]);
 }
 
 async function save(scene) {
@@ -112,7 +97,7 @@ function show(scene, frame) {
   const name = `step ${step.toLocaleString("en")}`;
   scene.drawing.paint(scene.stage, frame);
   scene.slider.value = frame;
-  scene.slider.setAttribute("aria-valuetext", name);
+  scene.slider.ariaValueText = name;
   scene.output.textContent = name;
   [...scene.translations.children].forEach((each, at) => each.classList.toggle("shown", at === frame));
   Object.assign(scene.root.dataset, { step, frame, drawn: scene.drawn, playing: scene.playing });
@@ -121,7 +106,7 @@ function show(scene, frame) {
 }
 
 function describe(scene) {
-  scene.status.setAttribute("aria-live", scene.playing ? "off" : "polite");
+  scene.status.ariaLive = scene.playing ? "off" : "polite";
   scene.status.replaceChildren(...scene.drawing.said(scene.stage, scene.frame));
 }
 

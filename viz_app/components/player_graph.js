@@ -18,11 +18,9 @@ export const label = (data) => `The two stacks as rows of heads, with the ${data
 const nameOf = ([earlier, later, role]) => [earlier, later, role].join();
 
 export function newStage(onPoint = () => {}, onEdge = () => {}) {
-  const stage = { root: html("div", "stage graph"), at: null, frame: 0 };
-  stage.svg = svgElement("svg", { width: "100%", height: "100%" });
-  stage.root.tabIndex = 0;
-  stage.root.setAttribute("role", "application");
-  stage.root.append(stage.svg);
+  const svg = svgElement("svg", { width: "100%", height: "100%" });
+  const root = html("div", "stage graph", svg, { tabIndex: 0, role: "application" });
+  const stage = { root, svg, at: null, frame: 0 };
   const edges = () => stage.data.frames[stage.frame].edges;
   const point = (edge) => {
     stage.at = edge ? nameOf(edge) : null;
@@ -113,12 +111,9 @@ export function layOut(stage, width) {
 }
 
 export function legend(data) {
-  return [...names(data), { name: "not beyond three standard errors", colour: null }].map(({ name, colour }) => {
-    const [entry, sign] = [html("span", "masked", ""), html("i", colour ? "" : "dashed")];
-    if (colour) Object.assign(sign.style, { background: colour, height: "3px" });
-    entry.append(sign, name);
-    return entry;
-  });
+  const entry = (sign, name) => html("span", "masked", [sign, name]);
+  const line = ({ name, colour }) => entry(html("i", "", "", { style: `background: ${colour}; height: 3px` }), name);
+  return [...names(data).map(line), entry(html("i", "dashed"), "not beyond three standard errors")];
 }
 
 const names = ({ roles, series }) => roles.map((name, role) => ({ name, colour: series[role], sign: "line" }));

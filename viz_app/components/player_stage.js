@@ -11,7 +11,8 @@ const LARGEST_OF_MANY = 12; // pixels of a cell among several maps
 const MOST_HEIGHT = 620; // pixels
 const FONT_SIZE = 12; // pixels
 
-const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+// A colour as its pixel has it in memory.
+const pixelOf = (colour) => new Uint32Array(Uint8Array.of(...[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)), 255).buffer)[0];
 
 export const event = "head";
 export function label(data) {
@@ -20,13 +21,9 @@ export function label(data) {
 }
 
 export function newStage(onPoint = () => {}, onHead = () => {}) {
-  const stage = { root: html("div", "stage"), at: null };
-  stage.canvas = html("canvas");
-  stage.context = stage.canvas.getContext("2d", { willReadFrequently: true });
-  stage.svg = svgElement("svg", { "aria-hidden": "true", width: "100%", height: "100%" });
-  stage.root.tabIndex = 0;
-  stage.root.setAttribute("role", "application");
-  stage.root.append(stage.canvas, stage.svg);
+  const [canvas, svg] = [html("canvas"), svgElement("svg", { "aria-hidden": "true", width: "100%", height: "100%" })];
+  const root = html("div", "stage", [canvas, svg], { tabIndex: 0, role: "application" });
+  const stage = { root, canvas, svg, at: null, context: canvas.getContext("2d", { willReadFrequently: true }) };
   const point = (at) => {
     stage.at = at;
     mark(stage);
@@ -55,8 +52,8 @@ export function load(stage, data) {
   const [rows, columns] = [data.rows.length, data.columns.length];
   Object.assign(stage, { data, rows, columns, at: null, cells: bytesOf(data.cells) });
   stage.allowed = data.allowed === null ? null : bytesOf(data.allowed);
-  stage.palette = data.shades.map(channels);
-  stage.masked = channels(data.colours.masked);
+  stage.palette = data.shades.map(pixelOf);
+  stage.masked = pixelOf(data.colours.masked);
   stage.canvas.width = data.heads * (columns + 1) - 1;
   stage.canvas.height = data.layers * (rows + 1) - 1;
   stage.image = stage.context.createImageData(stage.canvas.width, stage.canvas.height);
@@ -67,26 +64,21 @@ const offset = (stage, frame, layer, head) =>
 
 export function paint(stage, frame) {
   const { data, rows, columns, cells, allowed, palette, masked, image } = stage;
+  const pixels = new Uint32Array(image.data.buffer);
   for (let layer = 0; layer < data.layers; layer++) {
     for (let head = 0; head < data.heads; head++) {
       const start = offset(stage, frame, layer, head);
       for (let cell = 0; cell < rows * columns; cell++) {
         const row = layer * (rows + 1) + Math.floor(cell / columns);
-        const pixel = 4 * (row * image.width + head * (columns + 1) + (cell % columns));
-        const colour = allowed && !allowed[cell] ? masked : palette[cells[start + cell]];
-        image.data[pixel] = colour[0];
-        image.data[pixel + 1] = colour[1];
-        image.data[pixel + 2] = colour[2];
-        image.data[pixel + 3] = 255;
+        const pixel = row * image.width + head * (columns + 1) + (cell % columns);
+        pixels[pixel] = allowed && !allowed[cell] ? masked : palette[cells[start + cell]];
       }
     }
   }
   stage.context.putImageData(image, 0, 0);
 }
 
-// The weight of the marked cell in a frame; null where it is masked.
-const weightAt = (stage, frame) => weightOf(stage, frame, stage.at);
-
+// The weight of a cell in a frame; null where it is masked.
 function weightOf(stage, frame, { layer, head, row, column }) {
   const cell = row * stage.columns + column;
   if (stage.allowed && !stage.allowed[cell]) return null;
@@ -191,31 +183,23 @@ function mark(stage) {
 }
 
 export function legend(data) {
-  const [scale, canvas] = [html("div", "scale"), html("canvas")];
-  [canvas.width, canvas.height] = [data.shades.length, 1];
+  const canvas = html("canvas", "", "", { width: data.shades.length, height: 1 });
   const context = canvas.getContext("2d");
   data.shades.forEach((colour, at) => {
     context.fillStyle = colour;
     context.fillRect(at, 0, 1, 1);
   });
-  scale.append(canvas);
-  for (const tick of TICKS) {
-    const mark = html("span", "", tick);
-    mark.style.left = `${100 * tick}%`;
-    scale.append(mark);
-  }
+  const ticks = TICKS.map((tick) => html("span", "", tick, { style: `left: ${100 * tick}%` }));
   const said = html("span", "", "weight, colours by √, on one scale for all checkpoints");
-  if (data.allowed === null) return [said, scale];
-  const masked = html("span", "masked");
-  masked.append(html("i"), "masked: later than the query");
-  return [said, scale, masked];
+  const masked = html("span", "masked", [html("i"), "masked: later than the query"]);
+  return [said, html("div", "scale", [canvas, ...ticks]), ...(data.allowed === null ? [] : [masked])];
 }
 
 // Says which cell is pointed at, and its weight.
 export function said(stage, frame) {
   const { at, data } = stage;
   if (!at) return ["Point at a cell to read its weight."];
-  const weight = weightAt(stage, frame);
+  const weight = weightOf(stage, frame, at);
   const which = data.layers * data.heads > 1 ? `layer ${at.layer + 1} · head ${at.head + 1}: ` : "";
   const [row, column] = [html("b", "", data.rows[at.row]), html("b", "", data.columns[at.column])];
   const written = weight === null ? "masked" : `weight ${weight.toFixed(2)}`;

@@ -26,10 +26,7 @@ export default function (component) {
   scene.click = (point) => data.action && component.setTriggerValue("clicked", point);
   prepareFrames(scene);
   scene.status.textContent = hint(data);
-  scene.canvas.setAttribute(
-    "aria-label",
-    `${data.labels.length.toLocaleString("en")} tokens as points, ${data.marks.length} of them marked`,
-  );
+  scene.canvas.ariaLabel = `${data.labels.length.toLocaleString("en")} tokens as points, ${data.marks.length} of them marked`;
   scene.legend.replaceChildren(...names(data).map(entry));
   scene.draw();
   scene.tabulate();
@@ -51,27 +48,17 @@ function build(root) {
     show(scene, scene.shown);
   };
   scene.tabulate = () => offerTable(placeOf(root), () => [tableOf(scene)]);
-  scene.canvas = html("canvas");
-  scene.canvas.tabIndex = 0;
-  scene.canvas.setAttribute("role", "application");
+  scene.canvas = html("canvas", "", "", { tabIndex: 0, role: "application" });
   scene.ring = html("div", "ring");
   scene.tip = html("div", "tip");
-  scene.status = html("div", "status");
-  scene.status.setAttribute("aria-live", "polite");
-  const buttons = html("div", "buttons");
-  const actions = [
-    ["+", "Zoom in", () => zoom(scene, 1.6)],
-    ["−", "Zoom out", () => zoom(scene, 1 / 1.6)],
-    ["⌂", "Show all", () => reset(scene)],
-    ["⤓", "Save picture", () => save(scene)],
-  ];
-  for (const [sign, name, act] of actions) {
-    const action = button("", sign, act);
-    action.title = name;
-    action.setAttribute("aria-label", name);
-    buttons.append(action);
-  }
-  scene.stage.append(scene.canvas, scene.ring, scene.tip, buttons);
+  scene.status = html("div", "status", "", { ariaLive: "polite" });
+  const action = (sign, title, act) => button("", sign, act, { title, ariaLabel: title });
+  scene.stage.append(scene.canvas, scene.ring, scene.tip, html("div", "buttons", [
+    action("+", "Zoom in", () => zoom(scene, 1.6)),
+    action("−", "Zoom out", () => zoom(scene, 1 / 1.6)),
+    action("⌂", "Show all", () => reset(scene)),
+    action("⤓", "Save picture", () => save(scene)),
+  ]));
   root.replaceChildren(scene.legend, scene.stage, scene.status);
   listen(scene);
   new ResizeObserver(() => scene.data && scene.draw()).observe(scene.stage);
@@ -133,17 +120,13 @@ function listen(scene) {
   });
   canvas.addEventListener("pointercancel", () => (drag = null));
   canvas.addEventListener("pointerleave", () => drag || show(scene, null));
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      // The page scrolls under the wheel until a person has clicked the picture.
-      const mine = canvas.getRootNode().activeElement === canvas || event.ctrlKey || event.metaKey;
-      if (!mine) return;
-      event.preventDefault();
-      zoom(scene, Math.exp(-event.deltaY / 400), place(event));
-    },
-    { passive: false },
-  );
+  canvas.addEventListener("wheel", (event) => {
+    // The page scrolls under the wheel until a person has clicked the picture.
+    const mine = canvas.getRootNode().activeElement === canvas || event.ctrlKey || event.metaKey;
+    if (!mine) return;
+    event.preventDefault();
+    zoom(scene, Math.exp(-event.deltaY / 400), place(event));
+  }, { passive: false });
   canvas.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     const ends = { Home: 0, End: scene.data.marks.length - 1 };
@@ -246,18 +229,10 @@ function show(scene, point) {
 function names(data) {
   const counted = data.groups.map((group, index) => ({ ...group, count: data.group.filter((g) => g === index).length }));
   const found = counted.filter(({ count }) => count).map(({ name, colour }) => ({ name, colour, sign: "dot" }));
-  for (const [kind, colour] of [["sentence", data.colours.text], ["searched", data.colours.accent]]) {
-    if (data.marks.some((mark) => mark.kind === kind)) {
-      found.push({ name: { sentence: "in the sentence", searched: "looked for" }[kind], colour, sign: "circle" });
-    }
-  }
-  return found;
+  const kinds = [["sentence", "in the sentence", data.colours.text], ["searched", "looked for", data.colours.accent]];
+  const marked = kinds.filter(([kind]) => data.marks.some((mark) => mark.kind === kind));
+  return [...found, ...marked.map(([, name, colour]) => ({ name, colour, sign: "circle" }))];
 }
 
-function entry({ name, colour, sign }) {
-  const element = html("span", "name");
-  const drawn = html("i", sign);
-  drawn.style.color = colour;
-  element.append(drawn, html("span", "", name));
-  return element;
-}
+const entry = ({ name, colour, sign }) =>
+  html("span", "name", [html("i", sign, "", { style: `color: ${colour}` }), html("span", "", name)]);

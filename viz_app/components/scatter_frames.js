@@ -26,13 +26,10 @@ export function prepareFrames(scene) {
 }
 
 function buildPlayer(scene) {
-  scene.player = html("div", "player");
   scene.play = button("", "▶", () => (scene.running ? stop(scene) : run(scene)));
-  scene.slider = html("input");
-  Object.assign(scene.slider, { type: "range", min: 0, step: 0.02 });
-  scene.slider.setAttribute("aria-label", "Checkpoint");
+  scene.slider = html("input", "", "", { type: "range", min: 0, step: 0.02, ariaLabel: "Checkpoint" });
   scene.when = html("output");
-  scene.player.append(scene.play, scene.slider, scene.when);
+  scene.player = html("div", "player", [scene.play, scene.slider, scene.when]);
   scene.stage.before(scene.player);
   scene.slider.addEventListener("input", () => {
     stop(scene);
@@ -53,8 +50,7 @@ function stop(scene) {
   cancelAnimationFrame(scene.running);
   scene.running = 0;
   if (!scene.player) return;
-  scene.play.textContent = "▶";
-  scene.play.setAttribute("aria-label", isStill() ? "Next checkpoint" : "Play");
+  Object.assign(scene.play, { textContent: "▶", ariaLabel: isStill() ? "Next checkpoint" : "Play" });
 }
 
 function run(scene) {
@@ -62,8 +58,7 @@ function run(scene) {
   const from = scene.time >= last ? 0 : scene.time;
   if (isStill()) return seek(scene, scene.time >= last ? 0 : Math.floor(from) + 1);
   let start = null;
-  scene.play.textContent = "⏸";
-  scene.play.setAttribute("aria-label", "Pause");
+  Object.assign(scene.play, { textContent: "⏸", ariaLabel: "Pause" });
   const move = (now) => {
     start ??= now;
     const time = Math.min(last, from + (now - start) / SEGMENT);
@@ -83,11 +78,10 @@ function seek(scene, time, drawNow = true) {
   const [a, b] = [data.positions[before], data.positions[after]];
   scene.time = time;
   data.points = share ? a.map((value, i) => value + (b[i] - value) * share) : a;
-  scene.slider.value = time;
-  const names = data.frames.names;
+  const { names } = data.frames;
   const name = share ? `${names[before]} → ${names[after]}` : names[before];
   scene.when.textContent = scene.frame = name;
-  scene.slider.setAttribute("aria-valuetext", name);
+  Object.assign(scene.slider, { value: time, ariaValueText: name });
   if (drawNow) scene.draw();
   if (drawNow && !share) scene.tabulate();
 }

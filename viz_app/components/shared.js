@@ -3,19 +3,15 @@
 const SVG = "http://www.w3.org/2000/svg";
 const LONGEST_LABEL = 22; // characters
 
-export function html(name, className = "", text = "") {
+// An element with its class, what is in it, a text or several texts and elements, and properties.
+export function html(name, className = "", content = "", properties = {}) {
   const element = document.createElement(name);
-  element.className = className;
-  element.textContent = text;
-  return element;
+  element.append(...[content].flat().filter((each) => each !== ""));
+  return Object.assign(element, { className }, properties);
 }
 
-export function button(className, text, onClick = null) {
-  const element = html("button", className, text);
-  element.type = "button";
-  if (onClick) element.addEventListener("click", onClick);
-  return element;
-}
+export const button = (className, content, onclick = null, properties = {}) =>
+  html("button", className, content, { type: "button", onclick, ...properties });
 
 // Makes buttons one stop for Tab: there keys lead from one to the next, Home and End to the ends.
 // `stepOf` gives 1 for the key that leads on, and -1 for the one that leads back.
@@ -29,9 +25,9 @@ export function oneStop(place, buttons, start, stepOf) {
   place.addEventListener("focusin", ({ target }) => goTo(buttons.indexOf(target)));
   place.addEventListener("keydown", (event) => {
     const { key } = event;
-    const step = stepOf(key);
-    if (!step && key !== "Home" && key !== "End") return;
-    goTo(step ? current + step : key === "Home" ? 0 : buttons.length - 1);
+    const next = { Home: 0, End: buttons.length - 1 }[key] ?? current + (stepOf(key) ?? NaN);
+    if (Number.isNaN(next)) return;
+    goTo(next);
     buttons[current].focus();
     event.preventDefault();
   });

@@ -28,21 +28,14 @@ export function offerTable(place, tablesOf, save = null) {
 }
 
 function newTools(place, save) {
-  const tools = html("div", "chart-tools");
-  tools.append(newFold(place));
-  if (!save) return tools;
-  const saver = button("save", "Save picture", save);
-  saver.title = "Its format, width and paper are chosen in the sidebar, in the menu of the link";
-  tools.append(saver);
-  return tools;
+  const title = "Its format, width and paper are chosen in the sidebar, in the menu of the link";
+  return html("div", "chart-tools", [newFold(place), save ? button("save", "Save picture", save, { title }) : ""]);
 }
 
 function newFold(place) {
-  const fold = html("details", "chart-table");
   const key = place.className.match(/st-key-(\S+)/)[1];
-  fold.open = opened.has(key);
   const body = html("div");
-  fold.append(html("summary", "", "As a table"), body);
+  const fold = html("details", "chart-table", [html("summary", "", "As a table"), body], { open: opened.has(key) });
   fold.draw = () => {
     const tables = fold.open ? fold.tablesOf() : [];
     const values = tables.map((each) => Object.values(each));
@@ -66,9 +59,7 @@ function show(body, tables) {
   }
   const marked = Math.max(0, tables.findIndex(({ chosen }) => chosen));
   if (body.marked !== marked) Object.assign(body, { marked, picked: marked });
-  const list = html("select");
-  list.ariaLabel = "Which table";
-  list.append(...tables.map(({ title }, place) => new Option(title, place)));
+  const list = html("select", "", tables.map(({ title }, place) => new Option(title, place)), { ariaLabel: "Which table" });
   list.value = body.picked;
   list.addEventListener("change", () => {
     body.picked = Number(list.value);
@@ -86,25 +77,19 @@ function drawn({ title, head, rows }) {
     table.tBodies[0]?.remove();
     const body = table.createTBody();
     for (const [name, ...values] of shown) {
-      const row = body.insertRow();
-      const first = html("th", "", name);
-      first.scope = "row";
-      row.append(first, ...values.map((value) => html("td", "", typeof value !== "number" || Number.isInteger(value) ? written(value) : value.toFixed(4))));
+      body.insertRow().append(html("th", "", name, { scope: "row" }), ...values.map((value) => html("td", "", typeof value !== "number" || Number.isInteger(value) ? written(value) : value.toFixed(4))));
     }
   };
   const top = table.createTHead().insertRow();
   const order = new Map(rows.map((row, place) => [row, place]));
   head.forEach((name, column) => {
-    const cell = html("th");
-    cell.scope = "col";
-    cell.append(button("", name || "in order", () => {
+    top.append(html("th", "", button("", name || "in order", () => {
       sorted = [column, sorted[0] === column ? -sorted[1] : 1];
       const size = (row) => (typeof row[column] === "number" ? row[column] : -Infinity);
       shown.sort((a, b) => sorted[1] * (column ? size(b) - size(a) : order.get(a) - order.get(b)));
       [...top.cells].forEach((each, at) => { each.ariaSort = at !== column ? "none" : (column > 0) === (sorted[1] > 0) ? "descending" : "ascending"; });
       fill();
-    }));
-    top.append(cell);
+    }), { scope: "col" }));
   });
   fill();
   const tsv = () => [head, ...shown].map((row) => row.map(written).join("\t")).join("\n");
@@ -112,10 +97,6 @@ function drawn({ title, head, rows }) {
     await navigator.clipboard.writeText(tsv());
     copy.textContent = "Copied";
   });
-  const frame = html("div", "frame");
-  frame.tabIndex = 0;
-  frame.role = "group";
-  frame.ariaLabel = title || "The numbers of the picture";
-  frame.append(table);
+  const frame = html("div", "frame", table, { tabIndex: 0, role: "group", ariaLabel: title || "The numbers of the picture" });
   return [...(title ? [html("p", "", title)] : []), frame, copy];
 }

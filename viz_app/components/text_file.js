@@ -11,10 +11,10 @@ export default function (component) {
 }
 
 function build(root) {
-  const [place, input, label, said] = [html("label", "place"), html("input"), html("span"), html("small")];
+  const accept = ".txt,.tsv,text/plain,text/tab-separated-values";
+  const [label, input] = [html("span"), html("input", "", "", { type: "file", accept })];
+  const [place, said] = [html("label", "place", [label, input]), html("small", "", "", { role: "status" })];
   const state = { label };
-  Object.assign(input, { type: "file", accept: ".txt,.tsv,text/plain,text/tab-separated-values" });
-  said.setAttribute("role", "status");
   const take = async (file) => {
     if (!file) return;
     const fits = file.size <= state.most;
@@ -35,7 +35,6 @@ function build(root) {
     over(false)(event);
     take(event.dataTransfer.files[0]);
   });
-  place.append(label, input);
   root.append(place, said);
   return state;
 }

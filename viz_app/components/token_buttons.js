@@ -8,40 +8,28 @@ export default function (component) {
   const state = mount(component, "token_buttons", build);
   const { root } = state;
   const focused = root.getRootNode().activeElement?.dataset.place;
-  const row = html("div", "tokens");
-  row.lang = data.language;
-  row.dir = "auto";
-  row.setAttribute("role", "group");
-  row.setAttribute("aria-label", data.name);
-  const buttons = data.tokens.map((token, place) => {
+  const buttons = data.tokens.map(({ label, title, background, colour }, place) => {
     const frame = place === data.chosen ? "chosen" : data.marked.includes(place) ? "marked" : "";
-    const element = button(frame, "", () => setTriggerValue("clicked", place));
-    element.append(html("bdi", "", token.label));
-    element.title = token.title;
+    const shown = { title, style: `background: ${background}; color: ${colour}`, ariaPressed: String(place === data.chosen) };
+    const element = button(frame, html("bdi", "", label), () => setTriggerValue("clicked", place), shown);
     element.dataset.place = place;
-    Object.assign(element.style, { background: token.background, color: token.colour });
-    element.setAttribute("aria-pressed", String(place === data.chosen));
     return element;
   });
+  const tokens = buttons.map((element, place) => {
+    const { number } = data.tokens[place];
+    return html("span", "token", [element, number && html("small", "", number)]);
+  });
+  const row = html("div", "tokens", tokens, { lang: data.language, dir: "auto", role: "group", ariaLabel: data.name });
   const start = Math.min(focused ?? data.chosen ?? 0, buttons.length - 1);
   oneStop(row, buttons, start, (key) => {
     const on = getComputedStyle(row).direction === "rtl" ? -1 : 1;
     return { ArrowRight: on, ArrowLeft: -on }[key];
   });
-  const tokens = buttons.map((element, place) => {
-    const token = html("span", "token");
-    const { number } = data.tokens[place];
-    token.append(element, ...(number ? [html("small", "", number)] : []));
-    return token;
-  });
-  row.append(...tokens);
   // A word of several tokens has a line below them, with its own number.
   for (const { start, stop, number } of data.words) {
     const word = html("span", "word");
     tokens[start].before(word);
-    const inner = html("span");
-    inner.append(...tokens.slice(start, stop));
-    word.append(inner, html("small", "", number));
+    word.append(html("span", "", tokens.slice(start, stop)), html("small", "", number));
   }
   const scrolled = root.firstChild?.scrollLeft ?? 0;
   root.replaceChildren(row, state.more);
@@ -53,8 +41,8 @@ export default function (component) {
 }
 
 function build(root) {
-  const state = { root, open: false, more: button("more", "") };
-  state.more.addEventListener("click", () => {
+  const state = { root, open: false };
+  state.more = button("more", "", () => {
     state.open = !state.open;
     fold(state);
   });
@@ -66,7 +54,7 @@ function fold({ root, open, more, all }) {
   const row = root.firstChild;
   root.classList.toggle("open", open);
   more.textContent = open ? "show one line" : all;
-  more.setAttribute("aria-expanded", String(open));
+  more.ariaExpanded = String(open);
   more.hidden = !open && row.scrollWidth <= row.clientWidth;
 }
 

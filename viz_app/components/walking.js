@@ -17,14 +17,9 @@ export function walk(chart, place, mapOf) {
 }
 
 function newStop(place) {
-  const stop = html("div", "chart-keys");
+  const [cursor, said] = [html("div", "cursor"), html("div", "said", "", { ariaLive: "polite" })];
+  const stop = html("div", "chart-keys", [cursor, said], { tabIndex: 0, role: "application", cursor, said });
   place.style.position = "relative";
-  stop.tabIndex = 0;
-  stop.role = "application";
-  stop.cursor = html("div", "cursor");
-  stop.said = html("div", "said");
-  stop.said.ariaLive = "polite";
-  stop.append(stop.cursor, stop.said);
   stop.addEventListener("focus", () => go(stop, stop.at ?? 0));
   stop.addEventListener("keydown", (event) => {
     if (press(stop, event.key)) event.preventDefault();

@@ -23,16 +23,14 @@
   const part = () => parts[lists.kind.value];
   const chosen = () => [Number(lists.layer.value), Number(lists.head.value)];
 
-  function fill(list, texts, value) {
-    list.replaceChildren(...texts.map((text, at) => new Option(text, at)));
-    list.value = Math.min(value, texts.length - 1);
-  }
+  const within = (value, count) => Math.max(0, Math.min(count - 1, value));
 
   function fillHeads() {
-    const [layers, heads] = part().shape;
-    const numbers = (count) => Array.from({ length: count }, (_, at) => String(at + 1));
-    fill(lists.layer, numbers(layers), Number(lists.layer.value) || 0);
-    fill(lists.head, numbers(heads), Number(lists.head.value) || 0);
+    for (const [place, list] of [lists.layer, lists.head].entries()) {
+      const [count, value] = [part().shape[place], Number(list.value) || 0];
+      list.replaceChildren(...Array.from({ length: count }, (_, at) => new Option(at + 1, at)));
+      list.value = within(value, count);
+    }
   }
 
   // The colour of each integer: evenly spaced on the scale, since it is the root of a weight.
@@ -65,15 +63,13 @@
     const size = Math.max(1, Math.min(6, Math.floor(340 / (heads * (columns + 2)))));
     const [width, height] = [columns * size + 4, rows * size + 4];
     const pen = start(all, heads * width + 2, layers * height + 2);
-    for (let layer = 0; layer < layers; layer++)
-      for (let head = 0; head < heads; head++)
-        for (let row = 0; row < rows; row++)
-          for (let column = 0; column < columns; column++) {
-            const at = ((layer * heads + head) * rows + row) * columns + column;
-            pen.fillStyle = fills[part().code(at)];
-            const [x, y] = [head * width + 3 + column * size, layer * height + 3 + row * size];
-            pen.fillRect(x, y, size, size);
-          }
+    for (let at = 0; at < layers * heads * rows * columns; at++) {
+      const [column, row] = [at % columns, Math.floor(at / columns) % rows];
+      const map = Math.floor(at / (rows * columns));
+      const [x, y] = [(map % heads) * width + column * size, Math.floor(map / heads) * height + row * size];
+      pen.fillStyle = fills[part().code(at)];
+      pen.fillRect(x + 3, y + 3, size, size);
+    }
     const [layer, head] = chosen();
     pen.strokeStyle = style.getPropertyValue("--accent");
     pen.lineWidth = 2;
@@ -96,23 +92,20 @@
     pen = start(large, left + m * size + 4, top + n * size + 4);
     pen.textBaseline = "middle";
     pen.fillStyle = style.getPropertyValue("--muted");
+    const write = (text, x, y) => {
+      pen.save();
+      pen.translate(x, y);
+      pen.rotate(-Math.PI / 2);
+      pen.fillText(text, 0, 0);
+      pen.restore();
+    };
     pen.fillText(`${columnTitle} →`, left, 8);
-    pen.save();
-    pen.translate(8, top + n * size);
-    pen.rotate(-Math.PI / 2);
-    pen.fillText(`← ${rowTitle}`, 0, 0);
-    pen.restore();
+    write(`← ${rowTitle}`, 8, top + n * size);
     pen.fillStyle = style.getPropertyValue("--text");
     pen.textAlign = "right";
     rows.forEach((text, row) => pen.fillText(cut(text), left - 6, top + (row + 0.5) * size));
     pen.textAlign = "left";
-    columns.forEach((text, column) => {
-      pen.save();
-      pen.translate(left + (column + 0.5) * size, top - 6);
-      pen.rotate(-Math.PI / 2);
-      pen.fillText(cut(text), 0, 0);
-      pen.restore();
-    });
+    columns.forEach((text, column) => write(cut(text), left + (column + 0.5) * size, top - 6));
     for (let row = 0; row < n; row++)
       for (let column = 0; column < m; column++) {
         pen.fillStyle = fills[code(row, column)];
@@ -160,8 +153,8 @@
   all.addEventListener("click", (event) => {
     const [layers, heads] = part().shape;
     const [x, y] = place(event);
-    lists.head.value = Math.max(0, Math.min(heads - 1, Math.floor((x - 1) / layout.width)));
-    lists.layer.value = Math.max(0, Math.min(layers - 1, Math.floor((y - 1) / layout.height)));
+    lists.head.value = within(Math.floor((x - 1) / layout.width), heads);
+    lists.layer.value = within(Math.floor((y - 1) / layout.height), layers);
     draw();
   });
   large.addEventListener("mousemove", (event) => {
@@ -174,16 +167,12 @@
     draw();
   });
   large.addEventListener("keydown", (event) => {
-    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-    const moved = step[event.key];
+    const moved = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (!moved) return;
     event.preventDefault();
     event.stopPropagation(); // a notebook goes to another cell by these keys
     const [, , n, m] = part().shape;
-    const [row, column] = cell ?? [0, 0];
-    cell = cell
-      ? [Math.max(0, Math.min(n - 1, row + moved[0])), Math.max(0, Math.min(m - 1, column + moved[1]))]
-      : [0, 0];
+    cell = cell ? [within(cell[0] + moved[0], n), within(cell[1] + moved[1], m)] : [0, 0];
     draw();
   });
   lists.kind.addEventListener("change", () => {
