@@ -13,11 +13,7 @@ import plotly.io as pio
 import pytest
 
 from headwise import viz_app
-from headwise.viz_app.figures.matrix import (
-    Target,
-    selectable_cells,
-    vertical_line,
-)
+from headwise.viz_app.figures.matrix import Target, selectable_cells, vertical_line
 from headwise.viz_app.figures.theme import (
     DARK,
     LIGHT,

@@ -47,11 +47,7 @@ def show_beam_beside(selection: Selection, trace: Trace) -> None:
     )
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         show_target_text(selection.run.tokenizers.target.decode(best.target), key="beam-beside")
-        st.button(
-            "Show it above",
-            key="take-beam",
-            on_click=_take_beam,
-        )
+        st.button("Show it above", key="take-beam", on_click=_take_beam)
 
 
 def _take_beam() -> None:

@@ -30,12 +30,7 @@ _JOINT_NOTE = (
 
 
 def show_lines(
-    selection: Selection,
-    trace: Trace,
-    shown: ShownMap,
-    grids: Mapping[Kind, Grid],
-    *,
-    joint: bool,
+    selection: Selection, trace: Trace, shown: ShownMap, grids: Mapping[Kind, Grid], *, joint: bool
 ) -> None:
     """Draw the shown map and further heads as lines, of all kinds at once if ``joint``."""
     kind, layer, head = shown.head

@@ -18,11 +18,7 @@ from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.analysis.rollout import rollout_of
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.measuring.batches import PaddedIds
-from headwise.viz_app.measuring.contributions import (
-    MixedTokens,
-    mixed_tokens,
-    residual_norm_maps,
-)
+from headwise.viz_app.measuring.contributions import MixedTokens, mixed_tokens, residual_norm_maps
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.memory import contributions_bytes
 from headwise.viz_app.views.caches import Run, weights_of

@@ -28,11 +28,7 @@ from headwise.viz_app.views.caches import HeadMeans, Run, head_costs_of, head_me
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.given import given_measures
-from headwise.viz_app.views.shared.head_choice import (
-    choices_for,
-    choose_clicked_head,
-    head_label,
-)
+from headwise.viz_app.views.shared.head_choice import choices_for, choose_clicked_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measures import (
     corpus_options,
@@ -112,10 +108,7 @@ def _rank_by_look(
     row_table(
         ["head", name, "an even head"],
         [
-            Row(
-                place,
-                (head_label(head), Bar(value, f"{value:.2f}"), f"{even[head.kind]:.2f}"),
-            )
+            Row(place, (head_label(head), Bar(value, f"{value:.2f}"), f"{even[head.kind]:.2f}"))
             for (place, head), (_, value) in zip(heads.items(), ranked, strict=True)
         ],
         label=f"{len(ranked)} heads by {name} in this sentence",
