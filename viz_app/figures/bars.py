@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from headwise.viz_app.figures.matrix import frame, vertical_line
-from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure, note
 
 _ROW, _LETTERS = 24, 24
 """Pixels of a row, and letters of a label."""
@@ -70,10 +70,9 @@ def bar_chart(
         if marked is not None:
             row = (marked - 0.5, marked + 0.5)
             layout["shapes"].append(frame((0, 1), row, theme=theme, xref="x domain", width=1.5))
-        beside = {"x": 1, "xref": "x domain", "xanchor": "left", "showarrow": False}
+        beside = {"x": 1, "xref": "x domain", "xanchor": "left"}
         layout["annotations"] = [
-            {"text": text, "y": place, "font": {"color": theme.muted, "size": 12}, **beside}
-            for place, text in enumerate(trace["text"])
+            note(text, theme, y=place, **beside) for place, text in enumerate(trace["text"])
         ]
     data = [trace]
     if clicks:

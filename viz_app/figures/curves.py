@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import plotly.graph_objects as go
@@ -66,12 +67,8 @@ def training_curves(
     A marker's ``customdata`` is its step and its run, ``"500,en-es"``. Traces are in the order of
     panels, runs and curves; unsmoothed values come before the curve that smooths them.
 
-    Args:
-        runs: the first is the one whose checkpoint is in use.
-        step: the step of that checkpoint, which a line marks in each chart.
-        theme: colours.
-        log_steps: whether the axis of steps is logarithmic.
-        log_loss: whether the axis of the loss is.
+    The first run is the one whose checkpoint is in use, at whose ``step`` each chart has a line.
+    The axis of steps, and that of the loss, may be logarithmic.
 
     Raises:
         ValueError: if there are no runs, or more runs than colours.
@@ -156,9 +153,8 @@ def _legend_lines(runs: Sequence[RunCurves]) -> int:
     return math.ceil(len(runs) / max(_WIDTH // (52 + 7 * longest), 1))
 
 
-def _wrapped(name: str) -> list[str]:
-    """Return the lines that a name has in the legend."""
-    return textwrap.wrap(name, 36)
+_wrapped = partial(textwrap.wrap, width=36)
+"""Break a name into the lines that it has in the legend."""
 
 
 def _loss_axis(runs: Sequence[RunCurves]) -> Properties:

@@ -92,15 +92,10 @@ def mosaic(
 ) -> go.Figure:
     """Draw all heads at once: trace 0 is the map, trace 1 has an invisible marker for each head.
 
-    Trace 2 is the colour bar of a saved picture.
-
-    Args:
-        maps: weights (L, H, Q, M), pooled by the caller where they are long.
-        rows, columns: Q and M labels, which only the table of the picture has.
-        allowed: bool (Q, M), False where the mask forbids.
-        selected: layer and head to frame, from 0.
-        signed: whether maps are differences from -1 to 1; 0 is then in the middle of the scale.
-        width: pixels that the figure will have.
+    Trace 2 is the colour bar of a saved picture. Maps are weights, (L, H, Q, M), pooled by the
+    caller where they are long, or differences from -1 to 1 if ``signed``; ``allowed`` is False
+    where the mask forbids, (Q, M). Only the table of the picture has the labels of rows and
+    columns. The ``selected`` layer and head, from 0, are framed; ``width`` is in pixels.
     """
     layers, heads, queries, keys = maps.shape
     cells = tile(((maps + 1) / 2).astype(np.float32) if signed else maps, allowed)

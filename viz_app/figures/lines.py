@@ -104,13 +104,9 @@ def line_chart(
 ) -> go.Figure:
     """Draw lines, as ``line`` returns them, over one axis.
 
-    Args:
-        lines, theme: what is drawn.
-        x, y: properties of the axes, whose ``title`` may be a text.
-        margin: left and right, and above and below if these are not 8 and 40 pixels.
-        height: in pixels.
-        legend: where the lines are named, if anywhere.
-        layout: further properties of Plotly's layout.
+    ``x`` and ``y`` are properties of the axes, whose ``title`` may be a text, ``margin`` is at
+    least left and right, and ``legend`` says where the lines are named, if anywhere. ``layout`` are
+    further properties of Plotly's.
     """
     axes = {"xaxis": axis(**x), "yaxis": axis(showgrid=True, **y)}
     frame = {"height": height, "margin": {"t": 8, "b": 40, **margin}, **axes}

@@ -272,13 +272,9 @@ def score_stages(
     trace 1 has the weights, on 0 to 1; the last trace covers the masked cells. Wide cells have
     numbers; in fewer pixels than ``readable``, in ``meta``, these or the labels would touch.
 
-    Args:
-        scores: each stage of the scores, from products to those that are masked, (M,).
-        weights, allowed, columns: of the keys, (M,); what the mask forbids is False.
-        names: of the rows: of the scores, of the masked ones and of the weights.
-        theme: colours.
-        selected: a key to frame.
-        width: pixels that the figure has at least, where there are many keys.
+    Scores are given at each stage, from products to those that are masked, (M,); ``allowed`` is
+    False where the mask forbids a key. The names are those of the rows: of the scores, of the
+    masked ones and of the weights. A ``selected`` key is framed.
     """
     made = [np.asarray(stage, np.float32) for stage in scores]
     stages = np.stack([*made, np.where(allowed, made[-1], np.nan)])

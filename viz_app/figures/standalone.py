@@ -194,14 +194,9 @@ def notebook_maps(
     facts: Mapping[str, str],
     too_large: str,
 ) -> str:
-    """Return a trace as a piece of HTML for a notebook.
+    """Return a trace as a piece of HTML for a notebook: its texts, tokens with probabilities, maps.
 
-    Args:
-        source, translation: the two texts.
-        tokens: each token of the translation with its probability.
-        parts: the maps of each kind.
-        facts: what identifies the trace.
-        too_large: what is said in place of maps that have too many cells.
+    ``facts`` identify the trace; ``too_large`` is said in place of maps that have too many cells.
     """
     cells = sum(part.maps.size for part in parts.values())
     bits = next((bits for bits in _BITS if cells * bits / 6 <= MOST_PACKED), None)

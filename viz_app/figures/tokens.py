@@ -153,16 +153,8 @@ def lens_table(
 ) -> str:
     """Return a table as HTML, a row for each step and a column for each layer.
 
-    Cells are shaded by probability, on the scale of attention weights.
-
-    Args:
-        labels: the likeliest token, (T, C).
-        probabilities: probability of each of those tokens, (T, C), from 0 to 1.
-        actual: bool (T, C), True where it is the token that follows: framed, with ``✓``.
-        notes: shown when the mouse rests on a cell, (T, C).
-        rows, columns, row_title: labels, and what the rows are.
-        theme: colours.
-        language: its code, for screen readers and fonts.
+    A cell has the likeliest token, shaded by its probability on the scale of attention weights, all
+    (T, C); where it is the one that is ``actual`` it is framed, with ``✓``. The mouse reads notes.
     """
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in (row_title, *columns))
     body = ""
