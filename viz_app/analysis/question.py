@@ -25,10 +25,10 @@ from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_o
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
-from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Floats, Trace
 
 if TYPE_CHECKING:  # questions are asked without torch, which makes dictionaries
+    from headwise.viz_app.core.circuits import ScoreParts
     from headwise.viz_app.core.written import HeadDictionary
 
 Place = tuple[int, ...]

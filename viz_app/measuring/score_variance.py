@@ -1,7 +1,7 @@
 """How much of a head's choice is by position, and how much by token, over a batch.
 
 A softmax sees only differences within a row of scores. A query is a sum over what was written into
-the stream that it is made from, and so is a key (``trace/circuits.py`` takes one row apart with all
+the stream that it is made from, and so is a key (``core/circuits.py`` takes one row apart with all
 its parts). Of a row of scores s_ij, a term t_ij = scale · a_i · c_j, which a part a of the query
 makes with a part c of the keys, explains
 

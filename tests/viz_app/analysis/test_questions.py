@@ -25,15 +25,14 @@ from headwise.viz_app.analysis.question import (
     place_of,
 )
 from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
+from headwise.viz_app.core.circuits import ScoreParts, score_parts
 from headwise.viz_app.core.written import HeadDictionary
 from headwise.viz_app.records.account import Account, EncoderParts, StreamParts
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import PairScores
 from headwise.viz_app.records.patching import Patching, Stretch
-from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.trace.account import run_account
-from headwise.viz_app.trace.circuits import run_score_parts
 from tests.floats import assert_near
 from tests.viz_app.pairs import made_up_pairs
 
@@ -115,8 +114,6 @@ def scored(head: Head, row: int) -> ScoreParts:
         "biases": [0] * 3,
     }
     return ScoreParts(
-        head,
-        row,
         {name: np.array([3.0 if name == "position" else 1.0]) for name in keys},
         {name: np.array(key, np.float64)[:, None] for name, key in keys.items()},
         scale=1.0,
@@ -647,7 +644,7 @@ def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Tr
             turned=lambda: trace,
             patched_pair=patched,
             account=lambda: Compared(account, "one", "other"),
-            score_parts=partial(run_score_parts, trained, trace),
+            score_parts=partial(score_parts, trained, trace),
             written=written,
         )
         for name, of in KINDS.items():

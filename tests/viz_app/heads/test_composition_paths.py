@@ -11,11 +11,11 @@ from torch import Tensor
 
 from headwise.model.hooks import capture, edit
 from headwise.model.interface import Head, attention_path, head_name
+from headwise.viz_app.core.circuits import score_parts
 from headwise.viz_app.heads.composition import paths
 from headwise.viz_app.heads.composition.paths import PathEffects, map_distances
-from headwise.viz_app.trace.circuits import run_score_parts
-from tests.viz_app.trace import test_circuits
-from tests.viz_app.trace.test_circuits import CONSUMED, SOURCE, array, tiny_preset, trace_like
+from tests.viz_app.core import test_circuits
+from tests.viz_app.core.test_circuits import CONSUMED, SOURCE, array, tiny_preset, trace_like
 
 model = test_circuits.model
 
@@ -43,7 +43,7 @@ def test_a_path_is_that_of_a_pass_with_its_vectors_edited(
     for role in roles:
         parts = []
         for row in range(len(found.weights)) if role == "query" else [len(found.weights) - 1]:
-            one = run_score_parts(model, trace_like(), later, row)
+            one = score_parts(model, trace_like(), later, row)
             parts.append(getattr(one, f"{role}_parts")[head_name(earlier)])
         part = torch.tensor(np.stack(parts) if role == "query" else parts[0])
 

@@ -13,7 +13,7 @@ from headwise.viz_app.heads.composition.scores import Composition, Edge, composi
 from headwise.viz_app.records.account import Doubles
 from tests.floats import PASS, near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
-from tests.viz_app.trace.test_circuits import array, tiny_preset
+from tests.viz_app.core.test_circuits import array, tiny_preset
 
 
 def all_edges(found: Composition) -> dict[tuple[Head, Head, str], Edge]:

@@ -28,7 +28,7 @@ from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.plain import encode_all
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
-from tests.viz_app.trace.test_circuits import array, tiny_preset
+from tests.viz_app.core.test_circuits import array, tiny_preset
 
 PAIR = EncodedPair(0, Pair("", ""), [5, 17, 5, EOS], [BOS, 12, 7, EOS])
 OTHER = EncodedPair(1, Pair("", ""), [17, EOS], [BOS, 9, 8, 7, 6, EOS])

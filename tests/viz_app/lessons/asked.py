@@ -24,6 +24,7 @@ from headwise.viz_app.analysis.question import (
     first_difference,
     most_changed_row,
 )
+from headwise.viz_app.core.circuits import score_parts
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary, values_here
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
@@ -31,7 +32,6 @@ from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import run_account
-from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.patching import run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import make_asked
@@ -126,7 +126,7 @@ def asked_of(step: Step, lesson: Lesson, name: str, text: str) -> Asked:
             ),
             account=lambda: _compared(name, at_step, trace, view, step),
             patched_pair=lambda: _patched(name, at_step, trace, view.why.other or ""),
-            score_parts=partial(run_score_parts, model_of(name, at_step), trace),
+            score_parts=partial(score_parts, model_of(name, at_step), trace),
             written=lambda head: _written(name, at_step, trace, head),
         )
 

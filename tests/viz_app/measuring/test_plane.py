@@ -24,7 +24,7 @@ from headwise.viz_app.measuring.plane import (
 )
 from tests.floats import PASS, assert_near, near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
-from tests.viz_app.trace.test_circuits import tiny_preset
+from tests.viz_app.core.test_circuits import tiny_preset
 
 OF_TWO_LENGTHS = [
     EncodedPair(0, Pair("", ""), [5, 17, 9, 30, 8, EOS], [BOS, 12, 7, 33, EOS]),

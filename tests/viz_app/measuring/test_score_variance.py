@@ -1,6 +1,6 @@
 """What explains the scores of heads: sums over a batch are those of scores taken apart one by one.
 
-``run_score_parts`` takes a row apart in float64, for one sentence; its own test has it from NumPy.
+``score_parts`` takes a row apart in float64, for one sentence; its own test has it from NumPy.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from headwise.model.config import BOS, EOS
 from headwise.model.interface import KINDS, Head, Kind, Seq2SeqModel
 from headwise.model.presets import PRESETS
 from headwise.model.turned import AS_IT_IS
+from headwise.viz_app.core.circuits import ScoreParts, score_parts
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.score_variance import score_variance
-from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Tokens
-from headwise.viz_app.trace.circuits import run_score_parts
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 from tests.planted import EQUAL, PREVIOUS, planted_model
-from tests.viz_app.trace.test_circuits import tiny_preset
+from tests.viz_app.core.test_circuits import tiny_preset
 
 PAIRS = [
     ([5, 17, 9, 30, 8, EOS], [BOS, 12, 7, 33, EOS]),
@@ -49,7 +48,7 @@ def rows_of(model: Seq2SeqModel, head: Head, pair: tuple[list[int], list[int]]) 
     rows = len(source if head.kind == "encoder_self" else consumed)
     first = 1 if head.kind == "decoder_self" else 0
     for row in range(first, rows):
-        yield run_score_parts(model, trace, head, row)
+        yield score_parts(model, trace, head, row)
 
 
 def covariances(row: ScoreParts) -> dict[str, float]:

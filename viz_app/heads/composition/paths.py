@@ -22,6 +22,7 @@ from torch import Tensor
 from headwise.model.interface import Head, Seq2SeqModel, Stack, head_name
 from headwise.model.readings import ForcedPass, Sublayer
 from headwise.model.stream import capped
+from headwise.viz_app.core.circuits import scores_point, vectors_apart
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.core.record import Record
 from headwise.viz_app.heads.composition.scores import Role
@@ -29,7 +30,6 @@ from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import doubles
 from headwise.viz_app.trace.attention import ids_tensor
-from headwise.viz_app.trace.circuits import scores_point, vectors_apart
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from headwise.viz_app.analysis.inside import (
     head_shares,
 )
 from headwise.viz_app.analysis.labels import numbered
+from headwise.viz_app.inside.scores.section import files_of_scores, show_score_parts
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import layer_trace_of
-from headwise.viz_app.views.inside.score_parts import files_of_scores, show_score_parts
 from headwise.viz_app.views.inside.steps import (
     show_contributions,
     show_feed_forward,

@@ -7,13 +7,11 @@ from typing import TypeVar
 
 import streamlit as st
 
-from headwise.model.interface import Description, Head, Seq2SeqModel
+from headwise.model.interface import Description, Seq2SeqModel
 from headwise.viz_app.analysis.labels import next_token_label
 from headwise.viz_app.records.account import Account
-from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account
-from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.memory import account_bytes
 from headwise.viz_app.views.caches import Run, weights_of
 from headwise.viz_app.views.shared.cache import cached
@@ -205,16 +203,4 @@ def of_prediction(
         lambda: compute(weights.model),
         facts=lambda _: {"run": run.name, "step": weights.step, "at": at + 1},
         needs=needs(run.description, len(trace.source), at + 1),
-    )
-
-
-def score_parts_of(run: Run, trace: Trace, head: Head, row: int) -> ScoreParts:
-    """Take a row of a head's scores apart, as ``run_score_parts``."""
-    return of_prediction(
-        "scores taken apart",
-        run,
-        trace,
-        0 if head.kind == "encoder_self" else row,
-        (head, row),
-        lambda model: run_score_parts(model, trace, head, row),
     )

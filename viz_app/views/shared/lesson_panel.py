@@ -25,19 +25,19 @@ from headwise.viz_app.analysis.question import (
 )
 from headwise.viz_app.analysis.questions import Way, ask, read_parameters
 from headwise.viz_app.analysis.vector_questions import scaled_row
+from headwise.viz_app.core.circuits import ScoreParts, score_parts
 from headwise.viz_app.core.written import HeadDictionary
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
-from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
 from headwise.viz_app.views.shared.accounts import (
     asked_account,
     compared_words,
-    score_parts_of,
 )
+from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.lesson_ways import show_end, show_place, show_ways_on
@@ -161,7 +161,7 @@ def _ask(
         ),
         account=lambda: _compared(selection, trace),
         patched_pair=lambda: patched_pair_of(selection, trace, note_done),
-        score_parts=partial(score_parts_of, run, trace),
+        score_parts=lambda head, row: ask_trace(score_parts, run, trace, head, row),
         written=partial(written_here, run, trace),
     )
     return asked, ask(step.ask, read_parameters(step.ask, step.parameters), asked)

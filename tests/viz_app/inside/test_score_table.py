@@ -7,15 +7,14 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from headwise.model.interface import Head
-from headwise.viz_app.analysis.scores import (
+from headwise.viz_app.core.circuits import ScoreParts
+from headwise.viz_app.inside.scores.table import (
     ScoreTable,
     layers_of,
     score_sentence,
     score_table,
     word_or_place,
 )
-from headwise.viz_app.records.scores import ScoreParts
 from tests.floats import near
 
 NAMES = ("token", "encoder_self.1.1", "encoder_self.1.2", "feed_forward.1", "biases")
@@ -26,8 +25,6 @@ def parts(
 ) -> ScoreParts:
     """Parts of one number each: of the query by part, of the keys by part and key; scale 2."""
     return ScoreParts(
-        head=Head("encoder_self", 1, 0),
-        row=0,
         query_parts=MappingProxyType(
             {name: np.array([value]) for name, value in zip(NAMES, query, strict=True)}
         ),

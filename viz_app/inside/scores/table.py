@@ -12,8 +12,8 @@ import numpy as np
 
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.account import part_label
+from headwise.viz_app.core.circuits import ScoreParts
 from headwise.viz_app.records.account import Doubles
-from headwise.viz_app.records.scores import RELATIVE, ScoreParts
 
 CANCELS = 3.0
 """Times the magnitude of a sum from which on its terms are said to cancel, not to share it."""
@@ -49,7 +49,7 @@ class ScoreTable:
             for y, row in enumerate(self.rows)
             for x, column in enumerate(self.columns)
         }
-        return found if self.relative is None else {RELATIVE: self.relative} | found
+        return found if self.relative is None else {"relative position": self.relative} | found
 
 
 def layers_of(names: Mapping[str, Doubles]) -> int:
@@ -85,17 +85,20 @@ def score_table(
     if against_mean:
         tables = tables - tables.mean(axis=-1, keepdims=True)
         relative = None if relative is None else relative - relative.mean()
-    rows, by_row = _sums(tables, [*parts.query_parts], query_layer)
-    columns, cells = _sums(by_row.swapaxes(0, 1), [*parts.key_parts], key_layer)
-    _, all_rows = _sums(tables, [*parts.query_parts], 0)
-    _, folded = _sums(all_rows.swapaxes(0, 1), [*parts.key_parts], 0)
+
+    def grouped(*unfolded: int) -> tuple[tuple[str, ...], tuple[str, ...], Doubles]:
+        rows, by_row = _sums(tables, [*parts.query_parts], unfolded[0])
+        columns, cells = _sums(by_row.swapaxes(0, 1), [*parts.key_parts], unfolded[1])
+        return rows, columns, cells.swapaxes(0, 1)
+
+    rows, columns, cells = grouped(query_layer, key_layer)
     return ScoreTable(
         against_mean=against_mean,
         rows=rows,
         columns=columns,
-        cells=cells.swapaxes(0, 1)[..., key],
+        cells=cells[..., key],
         relative=None if relative is None else float(relative[key]),
-        limit=float(np.abs(folded).max()) or 1.0,
+        limit=float(np.abs(grouped(0, 0)[2]).max()) or 1.0,
     )
 
 
@@ -132,24 +135,14 @@ def score_sentence(table: ScoreTable) -> str:
 
 def word_or_place(table: ScoreTable) -> str:
     """Say how much of a table is of the words, of their places, and of what layers have made."""
-    sums = dict.fromkeys(
-        (
-            "token × token",
-            "position × position",
-            "token × position",
-            "with what layers wrote",
-            "with biases",
-        ),
-        0.0,
-    )
+    layers, biases = "with what layers wrote", "with biases"
+    sums = dict.fromkeys(("token × token", "position × position", "token × position"), 0.0)
+    sums |= {layers: 0.0, biases: 0.0}
     for y, x in np.ndindex(*table.cells.shape):
         sides = table.rows[y], table.columns[x]
-        if "biases" in sides:
-            name = "with biases"
-        elif not {*sides} <= {"token", "position"}:
-            name = "with what layers wrote"
-        else:
-            name = " × ".join(sorted(sides, reverse=True))  # the token first
+        name = " × ".join(sorted(sides, reverse=True))  # the token first
+        if not {*sides} <= {"token", "position"}:
+            name = biases if "biases" in sides else layers
         sums[name] += float(table.cells[y, x])
     said = ", ".join(f"{name} {value:+.2f}" for name, value in sums.items() if value)
     return f"By word or place: {said}." if said else ""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headwise.model.interface import Head, Kind
-from headwise.viz_app.analysis.scores import (
+from headwise.model.interface import Head, Kind, head_name
+from headwise.viz_app.core.circuits import ScoreParts, score_parts
+from headwise.viz_app.figures.scores import score_map
+from headwise.viz_app.inside.scores.table import (
     ScoreTable,
     group_label,
     layers_of,
@@ -13,11 +15,8 @@ from headwise.viz_app.analysis.scores import (
     score_table,
     word_or_place,
 )
-from headwise.viz_app.figures.scores import score_map
-from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.saved import npz_of
-from headwise.viz_app.views.shared.accounts import score_parts_of
+from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.head_choice import chosen_head
 from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
@@ -44,7 +43,7 @@ def show_score_parts(
     """Draw the table of the score of a query with a key, which is called ``label``."""
     with st.container(border=True, key="score-parts-step"):
         show_heading("Which parts of the stream make this score")
-        parts = score_parts_of(selection.run, trace, head, row)
+        parts = ask_trace(score_parts, selection.run, trace, head, row)
         if key >= len(parts.scores):
             st.caption("The mask forbids this key: it has no part in the softmax.")
             return
@@ -140,12 +139,8 @@ def files_of_scores(selection: Selection, trace: Trace) -> Files | None:
     head = chosen_head(selection.run.description, view())
     row = view().inside.query or 0
 
-    def arrays() -> bytes:
-        return npz_of(score_parts_of(selection.run, trace, head, row).arrays())
-
     return Files(
         "The scores of this query taken apart, for every key",
-        f"headwise-{trace.run}-{trace.step}-scores-{head.kind}.{head.layer + 1}.{head.head + 1}-"
-        f"query{row + 1}",
-        {"npz": arrays},
+        f"headwise-{trace.run}-{trace.step}-scores-{head_name(head)}-query{row + 1}",
+        {"npz": lambda: ask_trace(score_parts, selection.run, trace, head, row).file(".npz")},
     )

@@ -1,4 +1,4 @@
-"""Takes the scores of a head apart: the border from torch to NumPy for queries and keys.
+"""Scores of heads taken apart: what each part of a query makes with each part of a key.
 
 A query is linear in the stream that its attention reads, and a key in the stream that it is made
 from, once divisors of norms are held (``model/stream.py``); both streams are sums over what was
@@ -6,46 +6,83 @@ written into them. So a score, their product, is a table of sums: what each part
 with each part of the key. (Elhage et al. 2021, "A Mathematical Framework for Transformer
 Circuits", for models without norms.)
 
-``M`` keys, ``n`` positions, ``K`` = d_k.
+``A`` parts of the query, ``C`` parts of a key, ``M`` keys, ``n`` positions, ``K`` = d_k.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.interface import Head, Rotation, Seq2SeqModel, Stack, head_name
 from headwise.model.readings import ForcedPass, Readings, Sublayer
 from headwise.model.stream import normed_for_each_head, turned_by_position
-from headwise.viz_app.records.scores import ScoreParts
+from headwise.viz_app.core.computed import of_trace
+from headwise.viz_app.core.record import Record
+from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import doubles
 from headwise.viz_app.trace.attention import ids_tensor
 
 
+@dataclass(frozen=True)
+class ScoreParts(Record):
+    """One row of a head's scores, whose query and keys are sums over what was written.
+
+    Parts have the names of accounts: ``token``, ``position``, ``encoder_self.1.2``,
+    ``feed_forward.1``, ``biases``. ``position`` is absent where the model adds no positions to its
+    embeddings.
+    """
+
+    query_parts: Mapping[str, Doubles]
+    """(K,) each; they sum to the query."""
+    key_parts: Mapping[str, Doubles]
+    """(M, K) each; they sum to the keys. In decoder self-attention M counts the keys up to the
+    row, beyond which it may not look."""
+    scale: float
+    """Factor of the products: 1/√K, or 1 in a model that does not scale."""
+    scores: Annotated[Doubles, "M"]
+    """The scores before the softmax, as the model computed them."""
+    relative: Annotated[Doubles, "M"] | None
+    """What relative positions add; None where positions are embedded."""
+
+    def tables(self) -> Doubles:
+        """Return scale · query part · key part for all pairs of parts and all keys: (A, C, M)."""
+        queries, keys = np.stack([*self.query_parts.values()]), np.stack([*self.key_parts.values()])
+        return self.scale * np.einsum("ak,cmk->acm", queries, keys)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return names of the parts, tables and scores under the names that files have."""
+        names = {"query_part_names": [*self.query_parts], "key_part_names": [*self.key_parts]}
+        own = {name: np.array(of) for name, of in names.items()}
+        return own | {"tables": self.tables()} | super().arrays()
+
+    @property
+    def deviation(self) -> float:
+        """Return by how much the tables' sums miss the scores at most: rounding of the pass."""
+        sums = self.tables().sum(axis=(0, 1)) + (0 if self.relative is None else self.relative)
+        return float(np.abs(sums - self.scores).max())
+
+
+@of_trace("scores taken apart")
 @torch.inference_mode()
-def run_score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> ScoreParts:
+def score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> ScoreParts:
     """Take a row of a head's scores apart, in float64 and as heads were turned in the trace.
 
-    Args:
-        model: the model of the trace.
-        trace: the sentence; its target is forced.
-        head: the head, layer and number from 0.
-        row: the query, from 0: a source token in the encoder, else a step of decoding.
-
-    Raises:
-        ValueError: if there is no such head or row.
+    The row is a query from 0: a source token in the encoder, else a step of decoding. A head or a
+    row that there is not is a ValueError.
     """
+    model.description.require_heads([head])
     kind, layer, number = head
-    layers, heads = model.description.shapes[kind]
     rows = len(trace.source if kind == "encoder_self" else trace.consumed)
-    for name, value, size in (
-        ("layer", layer, layers),
-        ("head", number, heads),
-        ("row", row, rows),
-    ):
-        if not 0 <= value < size:
-            raise ValueError(f"{name}: expected 0 to {size - 1}, got {value}")
+    if not 0 <= row < rows:
+        raise ValueError(f"row: expected 0 to {rows - 1}, got {row}")
     stack: Stack = "encoder" if kind == "encoder_self" else "decoder"
     attention = Sublayer(stack, layer, kind)
     steps = 1 if stack == "encoder" else row + 1  # later ones change nothing
@@ -61,13 +98,11 @@ def run_score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> 
     queries = vectors_apart(forced, attention, "query_projection", columns, torch.tensor([row]))
     keys = vectors_apart(forced, attention, "key_projection", columns, torch.arange(len(scores)))
     return ScoreParts(
-        head=head,
-        row=row,
         query_parts={name: doubles(part[:, 0]) for name, part in queries.items()},
         key_parts={name: doubles(part.T) for name, part in keys.items()},
         scale=model.description.of(kind).score_scale(d_k),
-        relative=None if relative is None else doubles(relative[number, row]),
         scores=doubles(scores),
+        relative=None if relative is None else doubles(relative[number, row]),
     )
 
 

@@ -16,10 +16,9 @@ from headwise.model.interface import KINDS, Head, Kind, Seq2SeqModel, attention_
 from headwise.model.presets import PRESETS
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
+from headwise.viz_app.core.circuits import ScoreParts, score_parts
 from headwise.viz_app.records.account import Doubles
-from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Tokens
-from headwise.viz_app.trace.circuits import run_score_parts
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 from tests.planted import EQUAL, PREVIOUS, planted_model
@@ -60,7 +59,7 @@ def trace_like(turned: Turned = AS_IT_IS) -> Any:
 def parts_of(
     model: Seq2SeqModel, kind: Kind, layer: int, head: int = 1, turned: Turned = AS_IT_IS
 ) -> ScoreParts:
-    return run_score_parts(model, trace_like(turned), Head(kind, layer, head), ROWS[kind])
+    return score_parts(model, trace_like(turned), Head(kind, layer, head), ROWS[kind])
 
 
 def scores_of(model: Any, kind: Kind, layer: int, head: int) -> Doubles:
@@ -115,8 +114,8 @@ def test_a_head_that_is_off_is_no_part_of_later_scores() -> None:
 @pytest.mark.parametrize(
     ("layer", "head", "row", "message"),
     [
-        (2, 0, 0, "layer: expected 0 to 1, got 2"),
-        (0, 3, 0, "head: expected 0 to 2, got 3"),
+        (2, 0, 0, "no head encoder_self.3.1: expected one of"),
+        (0, 3, 0, "no head encoder_self.1.4: expected one of"),
         (0, 0, 6, "row: expected 0 to 5, got 6"),
     ],
 )
@@ -124,7 +123,7 @@ def test_what_there_is_not_is_refused(layer: int, head: int, row: int, message: 
     source = Tokens(SOURCE, ("",) * 6, ())
     trace: Any = SimpleNamespace(source=source, consumed=source, turned=AS_IT_IS)
     with pytest.raises(ValueError, match=message):
-        run_score_parts(tiny_preset("copy"), trace, Head("encoder_self", layer, head), row)
+        score_parts(tiny_preset("copy"), trace, Head("encoder_self", layer, head), row)
 
 
 class Stream:
@@ -260,7 +259,7 @@ def test_a_planted_head_looks_there_by_its_one_part(
     source = Tokens(REPEATED, ("",) * len(REPEATED), ())
     trace: Any = SimpleNamespace(source=source, consumed=Tokens((BOS,), ("",), ()), turned=AS_IT_IS)
     for row, expected in enumerate(looked_at):
-        found = run_score_parts(model, trace, Head("encoder_self", 0, head), row)
+        found = score_parts(model, trace, Head("encoder_self", 0, head), row)
         assert found.deviation < 1e-10
         if expected is None:  # nothing is before the first
             continue
