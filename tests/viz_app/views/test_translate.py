@@ -29,9 +29,9 @@ from headwise.viz_app.figures.heads import tile
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import mixed_tokens, residual_norm_maps
 from headwise.viz_app.measuring.head_means import write_means
-from headwise.viz_app.records.sinks import Sink
 from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.translate.sinks.found import Sink
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.target import describe_ending, word_probabilities
@@ -688,7 +688,7 @@ def test_sinks_are_tried_and_open_their_heads(
     trace = traced(run)
     last = len(trace.source) - 1
     sink = Sink(Head("cross", 1, 2), (last,), 0.9, 0.1, 2.0, 4.0)
-    patch_views(monkeypatch, "translate", find_sinks=lambda trace: [sink])
+    patch_views(monkeypatch, "translate", find_sinks=lambda trace, kind: [sink])
     tables = record_calls(monkeypatch, "translate", "row_table")
     app = start(below="sinks", kind="cross")
     assert app.errors == []

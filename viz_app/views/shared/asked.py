@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from headwise.viz_app.core.computed import Asked, Found, OfTrace, OfWeights
-from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Run, checkpoint_of, weights_of, weights_sha256
+from collections.abc import Callable, Hashable
+
+from headwise.model.interface import Seq2SeqModel
+from headwise.viz_app.core.computed import Asked, Computed, Found, OfTrace, OfWeights
+from headwise.viz_app.records.trace import Tokens, Trace
+from headwise.viz_app.views.caches import Run, Weights, checkpoint_of, weights_of, weights_sha256
 from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.slices import NoteDone
 
 
 def ask_weights(computed: OfWeights[Found], run: Run, step: int) -> Found:
@@ -27,12 +31,63 @@ def ask_trace(
     **named: Asked.kwargs,
 ) -> Found:
     """Return something of a trace of this run; what is asked besides is a part of the key."""
-    weights = weights_of(run, trace.step)
+    return ask_weights_of(weights_of(run, trace.step), computed, trace, *asked, **named)
+
+
+def ask_weights_of(
+    weights: Weights,
+    computed: OfTrace[Asked, Found],
+    trace: Trace,
+    *asked: Asked.args,
+    **named: Asked.kwargs,
+) -> Found:
+    """Return the same of any checkpoint, on the source and the target of a trace."""
+    key = (*asked, *named.items())
+    return _ask(
+        weights, computed, trace, key, lambda model: computed(model, trace, *asked, **named)
+    )
+
+
+def ask_slowly(
+    weights: Weights,
+    computed: Computed[..., Found],
+    trace: Trace,
+    note_done: NoteDone,
+    *asked: Hashable,
+) -> Found:
+    """Return what is found part by part: if ``note_done`` ends it, the next call goes on there."""
+    known = so_far(weights, computed, trace, *asked)
+
+    def compute(model: Seq2SeqModel) -> Found:
+        return computed(model, trace, *asked, known=known, note_done=note_done)
+
+    return _ask(weights, computed, trace, asked, compute)
+
+
+def so_far(
+    weights: Weights, computed: Computed[..., Found], trace: Trace, *asked: Hashable
+) -> dict[int, float]:
+    """Return what ``ask_slowly`` has found up to now, in whichever session: place → number."""
+    return cached(f"{computed.what}, so far", _key(weights, trace, asked), dict)
+
+
+def _key(weights: Weights, trace: Trace, asked: Hashable) -> Hashable:
+    return weights.sha256, trace.source.ids, trace.target_ids, trace.turned, asked
+
+
+def _ask(
+    weights: Weights,
+    computed: Computed[..., Found],
+    trace: Trace,
+    asked: tuple[Hashable, ...],
+    compute: Callable[[Seq2SeqModel], Found],
+) -> Found:
+    source = max(len(each) for each in (trace.source, *asked) if isinstance(each, Tokens))
     return cached(
         computed.what,
-        (weights.sha256, trace.source.ids, trace.target_ids, trace.turned, asked, *named.items()),
-        lambda: computed(weights.model, trace, *asked, **named),
-        facts=lambda _: {"run": run.name, "step": trace.step},
+        _key(weights, trace, asked),
+        lambda: compute(weights.model),
+        facts=lambda _: {"run": weights.run.name, "step": weights.step},
         says=computed.says,
-        needs=computed.needs(run.description, len(trace.source), len(trace.predicted)),
+        needs=computed.needs(weights.run.description, source, len(trace.predicted)),
     )

@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import streamlit as st
 
+from headwise.model.interface import KINDS
 from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
 from headwise.viz_app.analysis.measure_descriptions import STAGE_DESCRIPTIONS, describe_stage
-from headwise.viz_app.analysis.sinks import mean_weight_without_content
 from headwise.viz_app.figures.checkpoint_lines import StageChart, stage_charts
 from headwise.viz_app.records.measures import STREAM_SIZES, Measures
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -59,6 +60,23 @@ def _draw_stages(
     )
 
 
+def _weight_without_content(measures: Measures) -> tuple[float, float]:
+    """Return the mean weight of all heads on special tokens and punctuation, and that of even heads.
+
+    The second is NaN if it is not known.
+    """
+    heads, even = [], []
+    for kind in KINDS:
+        names = ("begin", "end", "punctuation")
+        of_kind = [measures.values[name][kind] for name in names]
+        heads += np.nansum(of_kind, axis=0).ravel().tolist()
+        if measures.even:
+            even_of = [measures.even.get(name, {}).get(kind, math.nan) for name in names]
+            by_chance = float(np.nansum(even_of))
+            even += [by_chance] * of_kind[0].size
+    return float(np.mean(heads)), float(np.mean(even)) if even else math.nan
+
+
 def _show_sizes(
     selection: Selection,
     by_step: Mapping[int, Measures],
@@ -67,7 +85,7 @@ def _show_sizes(
 ) -> None:
     """Draw what heads have on tokens without content, and the largest numbers of the streams."""
     st.markdown("**Where heads rest, and the largest numbers of the stream**")
-    found = {step: mean_weight_without_content(one) for step, one in by_step.items()}
+    found = {step: _weight_without_content(one) for step, one in by_step.items()}
     weights = [found[step][0] if step in found else math.nan for step in steps]
     resting = StageChart(
         _RESTING,

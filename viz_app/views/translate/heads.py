@@ -19,6 +19,7 @@ from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.figures.tokens import scale_legend
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.translate.sinks.section import show_special_weight
 from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared.head_choice import (
     choices_for,
@@ -47,7 +48,6 @@ from headwise.viz_app.views.translate.shown_map import (
     redraw_heads,
     show_help,
 )
-from headwise.viz_app.views.translate.sinks import show_special_weight
 from headwise.viz_app.views.translate.step import STEP_PANELS
 
 _Style = Literal["map", "lines", "joint"]

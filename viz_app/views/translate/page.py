@@ -17,6 +17,7 @@ from headwise.viz_app.components.unseen import is_in_sight
 from headwise.viz_app.figures.tokens import scale_legend
 from headwise.viz_app.records.texts import shorten_all
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.translate.sinks.section import show_sinks
 from headwise.viz_app.views.caches import Beam, trace_of, translation_of
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.lessons import answered, goes_on_at, open_step, served_lessons
@@ -49,7 +50,6 @@ from headwise.viz_app.views.translate.beam import show_beam_beside, show_tree
 from headwise.viz_app.views.translate.heads import show_heads
 from headwise.viz_app.views.translate.overlooked import overlooked_word
 from headwise.viz_app.views.translate.shown_map import chosen_grid_options
-from headwise.viz_app.views.translate.sinks import show_sinks
 from headwise.viz_app.views.translate.step import STEP_PANELS, show_step
 
 _Section = Literal["steps", "beam", "off", "sinks"]

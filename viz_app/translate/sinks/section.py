@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headwise.model.interface import Kind
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.analysis.sinks import (
+from headwise.viz_app.components.row_table import Row, row_table
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.translate.sinks.found import (
     SINK_NOTE,
     find_sinks,
-    name_sink,
     rest_without_content,
-    role_of,
+    sink_effects,
 )
-from headwise.viz_app.components.row_table import Row, row_table
-from headwise.viz_app.records.sinks import Sink, SinkEffects
-from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.memory import effects_bytes
-from headwise.viz_app.trace.sinks import run_sink_effects
-from headwise.viz_app.views.shared.accounts import of_prediction, so_far
+from headwise.viz_app.views.caches import weights_of
+from headwise.viz_app.views.shared.asked import ask_slowly
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.view import change_view, redraw_all, view
 from headwise.viz_app.views.shared.widgets import show_heading
 from headwise.viz_app.views.translate.shown_map import HEAD_PANELS
@@ -30,20 +26,21 @@ from headwise.viz_app.views.translate.shown_map import HEAD_PANELS
 
 def show_sinks(selection: Selection, trace: Trace) -> None:
     """Draw a table of the sinks of the heads of the chosen kind, and what they are worth."""
-    kind = chosen_head(selection.run.description, view()).kind
-    sinks = [sink for sink in find_sinks(trace) if sink.head.kind == kind]
+    chosen = chosen_head(selection.run.description, view())
+    kind = chosen.kind
     layers, heads = trace.shapes[kind]
     show_heading(f"Attention sinks: where heads of {KIND_NAMES[kind].lower()}-attention rest")
-    if not sinks:
+    if not find_sinks(trace, kind):
         st.caption(
             f"In this sentence none of these {layers * heads} heads has most of its weight on one "
             "token, or on special tokens and punctuation together: nowhere is it nearer to all of "
             "the weight than to what an even head has there."
         )
         return
+    weights = weights_of(selection.run, trace.step)
     found = in_slices(
         "Trying sinks",
-        lambda note: _effects_of(selection, trace, kind, sinks, note),
+        lambda note: ask_slowly(weights, sink_effects, trace, note, kind),
         key="sinks-progress",
         stop=lambda: change_view(below="steps"),
     )
@@ -55,8 +52,8 @@ def show_sinks(selection: Selection, trace: Trace) -> None:
             str(place),
             (
                 head_label(sink.head),
-                name_sink(sink, keys),
-                role_of(effects, steps),
+                sink.named(keys),
+                effects.role(steps),
                 f"{sink.share:.2f} ({sink.even:.2f})",
                 f"{sink.norm:.1f} / {sink.norm_elsewhere:.1f}",
                 *(
@@ -66,8 +63,10 @@ def show_sinks(selection: Selection, trace: Trace) -> None:
                 f"{effects.rank:.2f} ({effects.even_rank:.2f})",
             ),
         )
-        for place, (sink, effects) in enumerate(zip(sinks, found, strict=True))
+        for place, effects in enumerate(found)
+        for sink in [effects.sink]
     ]
+    sinks = [effects.sink.head for effects in found]
     row_table(
         [
             *("head", "rests on", "in words", "weight (even)", "‖v W_O‖ there / else"),
@@ -77,37 +76,13 @@ def show_sinks(selection: Selection, trace: Trace) -> None:
         label=f"Sinks of {len(rows)} heads",
         theme=selection.theme,
         key="sink_table",
-        chosen=next(
-            (
-                str(place)
-                for place, sink in enumerate(sinks)
-                if sink.head == chosen_head(selection.run.description, view())
-            ),
-            "",
-        ),
-        on_click=lambda name: change_view(*HEAD_PANELS, **choices_for(sinks[int(name)].head)),
+        chosen=str(sinks.index(chosen)) if chosen in sinks else "",
+        on_click=lambda name: change_view(*HEAD_PANELS, **choices_for(sinks[int(name)])),
         action="Enlarge its map",
     )
     st.caption(
-        f"{len(sinks)} of {layers * heads} heads. {escape_markdown(SINK_NOTE)} Click a head to "
+        f"{len(rows)} of {layers * heads} heads. {escape_markdown(SINK_NOTE)} Click a head to "
         "enlarge its map."
-    )
-
-
-def _effects_of(
-    selection: Selection, trace: Trace, kind: Kind, sinks: list[Sink], note: NoteDone
-) -> tuple[SinkEffects, ...]:
-    """Measure the effects of the sinks of a kind, once; if ``note`` ends it, go on from there."""
-    run, last = selection.run, len(trace.predicted) - 1
-    known = so_far("sinks", run, trace, last, kind)
-    return of_prediction(
-        "sinks",
-        run,
-        trace,
-        last,
-        kind,
-        lambda model: run_sink_effects(model, trace, sinks, known=known, note_done=note),
-        needs=effects_bytes,
     )
 
 

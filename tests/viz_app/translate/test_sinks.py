@@ -12,16 +12,16 @@ import torch
 from headwise.model.config import BOS, EOS
 from headwise.model.hooks import capture
 from headwise.model.interface import Head
-from headwise.viz_app.analysis.sinks import (
-    SAME,
-    find_sinks,
-    name_sink,
-    rest_without_content,
-    role_of,
-)
-from headwise.viz_app.records.sinks import SinkEffects
 from headwise.viz_app.records.trace import Tokens
-from headwise.viz_app.trace.sinks import run_sink_effects, stable_rank
+from headwise.viz_app.translate.sinks.found import (
+    SAME,
+    Sink,
+    SinkEffects,
+    find_sinks,
+    rest_without_content,
+    sink_effects,
+    stable_rank,
+)
 from tests.floats import near
 from tests.planted import IDLE, MIXED, SINK, sink_model
 from tests.planted import SAME as BROADCASTS
@@ -57,18 +57,19 @@ def trace() -> Any:
 
 
 def test_planted_heads_are_named_right(trace: Any) -> None:
-    sinks = find_sinks(trace)
+    idle, same = sink_effects(trace.model, trace, "encoder_self")
+    sinks = [idle.sink, same.sink]
+    assert sinks == find_sinks(trace, "encoder_self")
     assert [sink.head for sink in sinks] == [
         Head("encoder_self", 0, IDLE),
         Head("encoder_self", 0, BROADCASTS),
     ]
     assert [sink.keys for sink in sinks] == [(SOURCE.index(SINK),)] * 2
     assert all(sink.share > 0.9 and sink.even == near(0.2) for sink in sinks)
-    idle, same = run_sink_effects(trace.model, trace, sinks)
     assert sinks[0].norm < 1e-9 < sinks[0].norm_elsewhere
     assert sinks[1].norm > 1 > 1e-9 > sinks[1].norm_elsewhere
-    assert role_of(idle, len(TARGET) - 1) == "does nothing there"
-    assert role_of(same, len(TARGET) - 1) == "brings the same everywhere"
+    assert idle.role(len(TARGET) - 1) == "does nothing there"
+    assert same.role(len(TARGET) - 1) == "brings the same everywhere"
     assert idle.removed != near(0.0)
     assert abs(idle.values_zero) < 1e-9
     assert same.rank == near(1.0)
@@ -92,11 +93,11 @@ def one_map(rows: list[list[float]], texts: tuple[str, ...]) -> Any:
 
 def test_special_tokens_and_punctuation_are_a_sink_together() -> None:
     texts = (" He", " came", ".", "</s>")
-    [sink] = find_sinks(one_map([[0.1, 0.1, 0.4, 0.4], [0.0, 0.1, 0.5, 0.4]], texts))
+    [sink] = find_sinks(one_map([[0.1, 0.1, 0.4, 0.4], [0.0, 0.1, 0.5, 0.4]], texts), "cross")
     assert sink.keys == (2, 3)
     assert (sink.share, sink.even) == near((0.85, 0.5), dtype=np.float32)
     assert (sink.norm, sink.norm_elsewhere) == (3.5, 1.5)
-    assert name_sink(sink, tokens_of((10, 11, 12, EOS), texts)) == "·.  ·</s>"
+    assert sink.named(tokens_of((10, 11, 12, EOS), texts)) == "·.  ·</s>"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_special_tokens_and_punctuation_are_a_sink_together() -> None:
     ],
 )
 def test_what_is_nearer_to_even_is_no_sink(rows: list[list[float]], texts: tuple[str, ...]) -> None:
-    assert find_sinks(one_map(rows, texts)) == []
+    assert find_sinks(one_map(rows, texts), "cross") == []
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_weight_on_tokens_without_content_is_said_only_of_a_head_with_a_sink(
     trace = one_map([row, row], (" He", " came", "</s>"))
     found = rest_without_content(trace, Head("cross", 0, 0))
     assert found == (None if rest is None else near(rest, dtype=np.float32))
-    assert [sink.share for sink in find_sinks(trace)] == near(
+    assert [sink.share for sink in find_sinks(trace, "cross")] == near(
         [] if rest is None else [rest[0]], dtype=np.float32
     )
 
@@ -140,7 +141,8 @@ def test_weight_on_tokens_without_content_is_said_only_of_a_head_with_a_sink(
 def test_what_a_head_does_is_named_by_cost_and_rank(
     values_zero: float, rank: float, expected: str
 ) -> None:
-    assert role_of(SinkEffects(values_zero, 0.0, 0.0, rank, 1.0), 10) == expected
+    sink = Sink(Head("cross", 0, 0), (0,), 0.9, 0.1, 1.0, 1.0)
+    assert SinkEffects(sink, values_zero, 0.0, 0.0, rank, 1.0).role(10) == expected
 
 
 def test_stable_rank_by_hand() -> None:

@@ -1,0 +1,1 @@
+"""Abilities of the page Translate, a folder each: what is computed, words, and its section."""

@@ -1,0 +1,1 @@
+"""Attention sinks: where heads rest, and whether they do anything there."""
