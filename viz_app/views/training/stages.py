@@ -61,7 +61,7 @@ def _draw_stages(
 
 
 def _weight_without_content(measures: Measures) -> tuple[float, float]:
-    """Return the mean weight of all heads on special tokens and punctuation, and that of even heads.
+    """Return the mean weight of heads on special tokens and punctuation, and of even heads.
 
     The second is NaN if it is not known.
     """
