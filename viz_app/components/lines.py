@@ -76,21 +76,13 @@ def line_data(
     """Return what the browser is sent: plain lists, without weights too small to be seen.
 
     Raises:
-        ValueError: if a bundle does not fit its columns, or there are more bundles than colours.
+        ValueError: if there are more bundles than colours.
     """
     if len(bundles) > len(theme.series):
         raise ValueError(
             f"expected at most {len(theme.series)} maps to draw as lines, got {len(bundles)}; "
             "choose fewer"
         )
-    for bundle in bundles:
-        expected = tuple(
-            len(columns[side].labels) for side in (bundle.query_column, bundle.key_column)
-        )
-        if bundle.weights.shape != expected:
-            raise ValueError(
-                f"{bundle.name}: expected {expected} weights, got {bundle.weights.shape}"
-            )
     return {
         "columns": [vars(column) for column in columns],
         "bundles": [

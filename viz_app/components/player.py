@@ -112,20 +112,7 @@ def animation_data(animation: MapAnimation, *, theme: Theme) -> dict[str, Any]:
     """Return what the browser is sent: plain values, and cells as bytes in base64.
 
     Maps that would be too large in all are pooled: each cell is the largest weight of a block.
-
-    Raises:
-        ValueError: if maps, frames and labels do not fit.
     """
-    expected = (len(animation.frames), len(animation.rows), len(animation.columns))
-    if (
-        animation.maps.ndim != 5
-        or (animation.maps.shape[0], *animation.maps.shape[3:]) != expected
-        or 0 in (animation.maps.shape)
-    ):
-        raise ValueError(
-            f"expected maps (frames, layers, heads, rows, columns) for {expected[0]} frames, "
-            f"{expected[1]} rows and {expected[2]} columns, got {animation.maps.shape}"
-        )
     block = block_size(animation.maps.shape)
     maps = max_of_blocks(animation.maps, block, block)
     cells = np.rint(np.clip(maps, 0, 1) * LEVELS).astype(np.uint8)

@@ -104,25 +104,9 @@ def scatter_data(
     """Return what the browser is sent: integers, x before y of each point, upwards from 0.
 
     Those of frames are on the same scale, as little-endian 16-bit integers in base64.
-
-    Raises:
-        ValueError: if there are no points, or their labels, counts, groups and frames do not fit.
     """
-    number = len(cloud.points)
-    counts = cloud.labels if cloud.counts is None else cloud.counts
-    sizes = {len(cloud.labels), len(counts), len(cloud.group)}
-    if not number or cloud.points.shape != (number, 2) or sizes != {number}:
-        raise ValueError(
-            f"expected points (n, 2) with n labels, counts and groups, got {cloud.points.shape} "
-            f"with {len(cloud.labels)}, {len(counts)} and {len(cloud.group)}"
-        )
     every = cloud.points[None]
     if frames is not None:
-        if frames.points.shape != (len(frames.names), number, 2):
-            raise ValueError(
-                f"expected points (frames, n, 2) of {len(frames.names)} frames and {number} "
-                f"points, got {frames.points.shape}"
-            )
         every = np.concatenate([every, frames.points])
     extent = (every - every.min(axis=(0, 1))).astype(np.float64)
     steps = (extent * (_COORDINATE_STEPS / (extent.max() or 1.0))).round().astype("<u2")

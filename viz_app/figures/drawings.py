@@ -25,7 +25,7 @@ _CELL = 8
 """Pixels of the sign of a lesson, and of its cells."""
 
 
-def _tag(name: str, text: str = "", **attributes: object) -> str:
+def _tag(name: str, text: str = "", /, **attributes: object) -> str:
     """Write an element of SVG; ``_`` in the name of an attribute stands for ``-``."""
     values = (
         f' {key.replace("_", "-")}="{value:g}"'
