@@ -37,22 +37,14 @@ from headwise.viz_app.measuring.checkpoints import (
     sum_checkpoints,
 )
 from headwise.viz_app.measuring.files import read_measures, write_measures
-from headwise.viz_app.measuring.head_means import write_means
+from headwise.viz_app.measuring.head_measures import RESAMPLED, SCORE_MEASURES
 from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.neuron_files import write_neurons
 from headwise.viz_app.measuring.neurons import measure_neurons
 from headwise.viz_app.measuring.pair_files import SENTENCES, shipped_pairs, write_pairs
 from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
-from headwise.viz_app.measuring.resamples import write_resamples
-from headwise.viz_app.measuring.sentence_costs import write_costs
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
-from headwise.viz_app.records.measures import (
-    RESAMPLED,
-    SCORE_MEASURES,
-    Measures,
-    OwnMeasure,
-    StrongestSentences,
-)
+from headwise.viz_app.records.measures import Measures, OwnMeasure, StrongestSentences
 
 Found = TypeVar("Found")
 SHIPPED = "shipped"
@@ -305,7 +297,7 @@ def _task(
         run=run,
         steps=steps,
         open_corpus=open_corpus,
-        open_text=_opener(arguments.text, arguments, run) if arguments.text else open_corpus,
+        open_text=_opener(arguments.text, arguments, run) if arguments.text else None,
         sentences=arguments.sentences,
         examples=examples,
         links_of=links_of,
@@ -341,19 +333,19 @@ def _write_all(folder: Path, found: tuple[Measures, CheckpointSums]) -> str:
     write_measures(folder, measures)
     _write_means(folder, sums)
     _write_resamples(folder, sums)
-    write_costs(folder, sums.costs())
+    sums.costs().write(folder)
     count = measures.corpus.sentences
     rough = "; the figures are rough" if count < _ROUGH else ""
     return f"step {measures.step:,}: {count:,} sentence{'s' * (count != 1)} measured{rough}"
 
 
 def _write_means(folder: Path, found: CheckpointSums) -> str:
-    write_means(folder, found.means())
+    found.means().write(folder)
     return f"step {found.step:,}: means of heads, {found.corpus.sentences:,} sentences"
 
 
 def _write_resamples(folder: Path, found: CheckpointSums) -> str:
-    write_resamples(folder, found.resamples())
+    found.resamples().write(folder)
     return f"step {found.step:,}: resamples of {found.corpus.sentences:,} sentences"
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import headwise
 from benchmarks.claims.of_logs import run_of
 from benchmarks.claims.record import ROOT, Found
-from headwise.viz_app.analysis.head_descriptions import LITTLE
 from headwise.viz_app.analysis.pairs import accuracy, accuracy_losses
 from headwise.viz_app.api.alignments import align
 from headwise.viz_app.measuring.alignments import format_links
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
+from headwise.viz_app.measuring.wording import LITTLE
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.pairs import MeasuredPairs
 from tests.shipped import SHIPPED

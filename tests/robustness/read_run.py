@@ -19,11 +19,11 @@ from headwise.viz_app.analysis.embeddings import frequency_groups, most_frequent
 from headwise.viz_app.analysis.pairs import accuracy_curves, accuracy_losses, failing_pairs
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.head_means import read_means
+from headwise.viz_app.measuring.head_means import HeadMeans
 from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
-from headwise.viz_app.measuring.resamples import read_resamples
-from headwise.viz_app.measuring.sentence_costs import read_costs
+from headwise.viz_app.measuring.resamples import Resamples
+from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from tests.robustness.tiny_run import STEP
 
 _SENTENCE = "Where is the old cat?"
@@ -64,7 +64,7 @@ def _measures_text(folder: Path) -> str:
 
 
 def _means_text(folder: Path) -> str:
-    means = read_means(folder, STEP)
+    means = HeadMeans.read(folder, STEP)
     assert means is not None
     about = (means.corpus, means.run, means.sha256)
     arrays = means.means.items()
@@ -72,14 +72,14 @@ def _means_text(folder: Path) -> str:
 
 
 def _costs_text(folder: Path) -> str:
-    costs = read_costs(folder, STEP)
+    costs = SentenceCosts.read(folder, STEP)
     assert costs is not None
     about = (costs.corpus, costs.run, costs.sha256, costs.places.tolist(), costs.tokens.tolist())
     return _text((about, {kind: array.tolist() for kind, array in costs.costs.items()}))
 
 
 def _resamples_text(folder: Path) -> str:
-    found = read_resamples(folder, STEP)
+    found = Resamples.read(folder, STEP)
     assert found is not None
     about = (found.corpus, found.run, found.sha256)
     return _text((about, {kind: array.tolist() for kind, array in found.deviations.items()}))

@@ -15,11 +15,11 @@ from headwise.model.training.resume import save_resume_state
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
 from headwise.viz_app.measuring.files import write_measures
-from headwise.viz_app.measuring.head_means import means_path, write_means
+from headwise.viz_app.measuring.head_means import HeadMeans
 from headwise.viz_app.measuring.neuron_files import write_neurons
 from headwise.viz_app.measuring.pair_files import write_pairs
-from headwise.viz_app.measuring.resamples import resamples_path, write_resamples
-from headwise.viz_app.measuring.sentence_costs import costs_path, write_costs
+from headwise.viz_app.measuring.resamples import Resamples
+from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from tests.robustness.texts import MARKUP
 from tests.tiny import tiny_model, write_run
 from tests.viz_app.measures import (
@@ -80,12 +80,12 @@ def make_run(root: Path, kind: TokenizerKind) -> Path:
     _write_logs(folder)
     sha256 = load_weights(run, STEP).sha256
     write_measures(folder, made_up_measures(STEP, run=kind, sha256=sha256))
-    write_means(folder, made_up_means(STEP, run=kind, sha256=sha256))
-    _sort_header(means_path(folder, STEP))
-    write_costs(folder, made_up_costs(STEP, run=kind, sha256=sha256))
-    _sort_header(costs_path(folder, STEP))
-    write_resamples(folder, made_up_resamples(STEP, run=kind, sha256=sha256))
-    _sort_header(resamples_path(folder, STEP))
+    made_up_means(STEP, run=kind, sha256=sha256).write(folder)
+    _sort_header(HeadMeans.path(folder, STEP))
+    made_up_costs(STEP, run=kind, sha256=sha256).write(folder)
+    _sort_header(SentenceCosts.path(folder, STEP))
+    made_up_resamples(STEP, run=kind, sha256=sha256).write(folder)
+    _sort_header(Resamples.path(folder, STEP))
     write_pairs(folder, made_up_pairs(sha256, run=kind), (0, STEP))
     write_neurons(folder, made_up_neurons(STEP, run=kind, sha256=sha256))
     links = {i: Links(3, 4, frozenset({(0, 0), (2, 3)})) for i in range(6)}

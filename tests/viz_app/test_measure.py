@@ -27,20 +27,16 @@ from headwise.model.training.corpora import stream_corpus
 from headwise.model.training.data import DataError
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
+from headwise.viz_app.measuring.checkpoint_measures import STAGES
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
-from headwise.viz_app.measuring.head_means import means_path, read_means
+from headwise.viz_app.measuring.head_means import HeadMeans
+from headwise.viz_app.measuring.head_measures import MEASURES, SCORE_MEASURES
 from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
-from headwise.viz_app.measuring.resamples import read_resamples, resamples_path
-from headwise.viz_app.measuring.sentence_costs import read_costs
-from headwise.viz_app.records.measures import (
-    MEASURES,
-    SCORE_MEASURES,
-    STAGES,
-    CorpusSummary,
-    Measures,
-)
+from headwise.viz_app.measuring.resamples import Resamples
+from headwise.viz_app.measuring.sentence_costs import SentenceCosts
+from headwise.viz_app.records.measures import CorpusSummary, Measures
 from tests.floats import near, rounding
 from tests.viz_app.conftest import RunCommand
 
@@ -134,7 +130,10 @@ def test_costs_by_sentence_stand_beside_and_sum_to_the_cost(
 ) -> None:
     """Places are those in the corpus, of which one sentence is repeated and one too long."""
     measure(own_root, "--data", str(data), "--steps", "60")
-    measures, costs = read_measures(own_root / "tiny", 60), read_costs(own_root / "tiny", 60)
+    measures, costs = (
+        read_measures(own_root / "tiny", 60),
+        SentenceCosts.read(own_root / "tiny", 60),
+    )
     assert costs is not None
     assert (costs.sha256, costs.corpus) == (measures.sha256, measures.corpus)
     assert costs.places.tolist() == [0, 1, 3, 4]
@@ -159,7 +158,7 @@ def test_resamples_stand_beside_and_can_be_measured_alone(
 ) -> None:
     folder = own_root / "tiny"
     measure(own_root, "--data", str(data), "--steps", "20", "60")
-    every = {step: read_resamples(folder, step) for step in (20, 60)}
+    every = {step: Resamples.read(folder, step) for step in (20, 60)}
     measures = read_measures(folder, 60)
     found = every[60]
     assert found is not None
@@ -170,10 +169,10 @@ def test_resamples_stand_beside_and_can_be_measured_alone(
     np.testing.assert_allclose(
         spread, measures.errors["by_token"]["cross"], rtol=2.0**-9, atol=UNIT
     )
-    resamples_path(folder, 60).unlink()
+    Resamples.path(folder, 60).unlink()
     measure(own_root, "--data", str(data), "--only", "resamples")
     for step, before in every.items():
-        again = read_resamples(folder, step)
+        again = Resamples.read(folder, step)
         assert again is not None
         assert before is not None
         for kind in KINDS:
@@ -187,18 +186,18 @@ def test_means_of_heads_stand_beside_and_can_be_measured_alone(
 ) -> None:
     folder = own_root / "tiny"
     measure(own_root, "--data", str(data), "--steps", "60")
-    beside = read_means(folder, 60)
+    beside = HeadMeans.read(folder, 60)
     assert beside is not None
     assert beside.corpus == read_measures(folder, 60).corpus
     assert beside.sha256 == load_weights(run, 60).sha256
     assert {kind: array.shape for kind, array in beside.means.items()} == mean_shapes(
         run.description
     )
-    means_path(folder, 60).unlink()
+    HeadMeans.path(folder, 60).unlink()
     measure(own_root, "--data", str(data), "--steps", "60", "0", "--only", "means")
     assert measured_steps(folder) == [60]
     assert "step 0: means of heads, 4 sentences" in capsys.readouterr().err
-    alone, first = read_means(folder, 60), read_means(folder, 0)
+    alone, first = HeadMeans.read(folder, 60), HeadMeans.read(folder, 0)
     assert alone is not None
     assert first is not None
     for kind in KINDS:
@@ -425,11 +424,11 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
     rest += ("--pairs", str(contrasts))
     measure(own_root, *rest)
     one = [read_measures(own_root / "tiny", step) for step in (0, 60)]
-    means = read_means(own_root / "tiny", 60)
+    means = HeadMeans.read(own_root / "tiny", 60)
     assert means is not None
     by_one = read_measured_pairs(own_root / "tiny")
     neurons = neurons_path(own_root / "tiny", 60).read_bytes()
-    costs = read_costs(own_root / "tiny", 60)
+    costs = SentenceCosts.read(own_root / "tiny", 60)
     for path in (own_root / "tiny" / "measures").iterdir():
         path.unlink()
     with socket.socket() as free:
@@ -461,11 +460,11 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
                 np.testing.assert_allclose(there, here, **ROUNDED)
         assert both.stages == pytest.approx(alone.stages, abs=most, nan_ok=True)
         assert both.stage_errors == pytest.approx(alone.stage_errors, abs=most, nan_ok=True)
-    of_both = read_means(own_root / "tiny", 60)
+    of_both = HeadMeans.read(own_root / "tiny", 60)
     assert of_both is not None
     for kind in KINDS:
         np.testing.assert_allclose(of_both.means[kind], means.means[kind], rtol=1e-6, atol=1e-7)
-    costs_of_both = read_costs(own_root / "tiny", 60)
+    costs_of_both = SentenceCosts.read(own_root / "tiny", 60)
     assert costs is not None
     assert costs_of_both is not None
     np.testing.assert_array_equal(costs_of_both.places, costs.places)

@@ -22,10 +22,10 @@ from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.inside import deviations
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import measured_steps, read_measures
+from headwise.viz_app.measuring.head_measures import SCORE_MEASURES
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
-from headwise.viz_app.measuring.resamples import read_resamples
-from headwise.viz_app.records.measures import SCORE_MEASURES
+from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.layer import run_layer_trace
@@ -76,7 +76,7 @@ def test_copying_is_by_position() -> None:
 
 def test_resamples_are_of_the_measures_and_spread_as_their_errors_say(run: TrainedRun) -> None:
     for step in run.steps():
-        measures, found = read_measures(run.folder, step), read_resamples(run.folder, step)
+        measures, found = read_measures(run.folder, step), Resamples.read(run.folder, step)
         assert found is not None
         assert (found.sha256, found.corpus) == (measures.sha256, measures.corpus)
         for place, name in enumerate(found.names):

@@ -17,15 +17,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS, Head
-from headwise.viz_app.records.measures import SentenceCosts
 from headwise.viz_app.records.trace import Floats
 
+if TYPE_CHECKING:  # which computes, too
+    from headwise.viz_app.measuring.sentence_costs import SentenceCosts
+
 _Doubles = NDArray[np.float64]
+_Numbers = NDArray[np.floating[Any]]
 _SURE = 2.0
 """Standard errors from which on two costs are said to differ."""
 _ONE_IN = 0.05
@@ -50,14 +54,14 @@ def all_costs(costs: SentenceCosts) -> Floats:
     return np.concatenate([costs.costs[kind].reshape(len(costs.tokens), -1) for kind in KINDS], 1)
 
 
-def _influences(costs: Floats, tokens: NDArray[np.int32]) -> _Doubles:
+def _influences(costs: _Numbers, tokens: NDArray[np.int32]) -> _Doubles:
     """Return what each sentence adds to the error of each head's cost per token, (N, n)."""
     table, counts = costs.astype(np.float64), tokens.astype(np.float64)
     ratios = table.sum(axis=0) / counts.sum()
     return np.asarray((table - ratios * counts[:, None]) / counts.sum())
 
 
-def difference_errors(costs: Floats, tokens: NDArray[np.int32]) -> _Doubles:
+def difference_errors(costs: _Numbers, tokens: NDArray[np.int32]) -> _Doubles:
     """Return the standard error of the difference of each two heads' costs, (n, n).
 
     ``costs`` are those of the sentences, (N, n), with ``tokens`` (N,).

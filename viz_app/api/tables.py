@@ -11,27 +11,24 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from headwise.model.checkpoint import Checkpoint
 from headwise.model.interface import Head, Kind, head_name
+from headwise.model.placement import Placement
+from headwise.model.runs import Run, load_checkpoint
+from headwise.model.training.corpora import COPY, CorpusStream
 from headwise.model.training.data import Pair
 from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.pairs import Pairs, read_pairs
 from headwise.viz_app.api.runs import OpenedRun
 from headwise.viz_app.measure import MeasureArguments, measure_run
-from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
-from headwise.viz_app.measuring.plain import encode_all, measure_pairs
+from headwise.viz_app.measuring.checkpoints import MeasureTask, sum_checkpoints
+from headwise.viz_app.measuring.head_measures import MEASURES, require_own_names
+from headwise.viz_app.measuring.heads import RowMeasure
+from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.measuring.words import identity_links
-from headwise.viz_app.records.measures import (
-    MEASURES,
-    MOST_NOTE,
-    MeasureRange,
-    OwnMeasure,
-    require_own_names,
-)
+from headwise.viz_app.records.measures import MOST_NOTE, MeasureRange, OwnMeasure
 from headwise.viz_app.records.trace import Floats
 
-_OF_WEIGHTS = ("qk_norm", "qk_rank", "ov_rank")
-_TO_OTHERS = ("distance", "from_first", "velocity")
-_OF_ALIGNMENTS = ("aer_predicted", "aer_consumed")
 Values = Mapping[str, Mapping[Kind, Floats]]
 
 
@@ -162,40 +159,30 @@ def _measure(
     own: Mapping[str, RowMeasure],
 ) -> Iterator[tuple[int, Values, Values]]:
     """Yield step, values and errors of checkpoints; one that is loaded is not loaded again."""
-    tokenizers, there = run.tokenizers, run.steps
-    encoded = encode_all(pairs, tokenizers, max_length=run.description.max_length)
+    encoded = encode_all(pairs, run.tokenizers, max_length=run.description.max_length)
     data = run.opened.data
-    is_copy = data is not None and data.valid_file.partition(":")[0] == "copy"
-    links_of = identity_links(tokenizers) if is_copy else None
-    of_maps = [name for name in names if name not in _OF_WEIGHTS]
+    is_copy = data is not None and data.valid_file.partition(":")[0] == COPY
+
+    def load(opened: Run, step: int, placement: Placement) -> Checkpoint:
+        is_loaded = loaded is not None and loaded.step == step
+        return loaded if loaded and is_loaded else load_checkpoint(opened, step, placement)
+
+    task = MeasureTask(
+        run.opened,
+        steps,
+        open_corpus=lambda: CorpusStream("pairs", "", iter(pairs)),
+        sentences=len(encoded),
+        links_of=identity_links(run.tokenizers) if is_copy else None,
+        placement=run.placement,
+        load=load,
+        own=own,
+    )
     with tqdm(total=len(steps) * len(encoded), unit="sentence", leave=False) as bar:
-        for step in steps:
-            checkpoint = loaded or run.at(step)
-            before = there[: there.index(step)][-1:]
-            others = {"distance": there[-1], "from_first": there[0]}
-            others |= {"velocity": before[0]} if before else {}
-            values: dict[str, Mapping[Kind, Floats]] = {}
-            errors: Values = {}
-            if of_maps or own:
-                sums = measure_pairs(
-                    checkpoint.model,
-                    tokenizers,
-                    encoded,
-                    names=of_maps,
-                    own=own,
-                    counts=run.opened.counts,
-                    others={
-                        name: checkpoint.model if at == step else run.at(at).model
-                        for name, at in others.items()
-                        if name in names
-                    },
-                    links_of=links_of if {*names} & {*_OF_ALIGNMENTS} else None,
-                    advance=bar.update,
-                )
-                values, errors = dict(sums.values()), sums.errors()
-            if {*names} & {*_OF_WEIGHTS}:
-                values |= weight_measures(checkpoint.model)
-            yield step, values, {name: errors[name] for name in errors if name not in _OF_WEIGHTS}
+        for found in sum_checkpoints(task, wanted=names):
+            if isinstance(found, int):
+                bar.update(found)
+            else:
+                yield found.step, found.values(), found.heads.errors()
 
 
 def _rows(

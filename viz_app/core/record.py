@@ -36,8 +36,9 @@ class Record:
     """A base of frozen dataclasses; fields whose annotation names axes are in the files.
 
     An array may be optional, or one of several in a mapping, whose names in files are those of the
-    field, in the singular, and the key: ``maps["query"]`` is ``map_query``. The axes of a single
-    value are ``""``.
+    field, in the singular, and the key: ``maps["query"]`` is ``map_query``. An axis with a star is
+    another one for each key: in ``"L* H*"`` each has its own numbers of layers and heads. The axes
+    of a single value are ``""``.
 
     Raises:
         ValueError: if arrays do not have their axes, or one axis has two lengths.
@@ -83,30 +84,48 @@ class Record:
 
     def _named(self) -> Iterator[tuple[str, tuple[str, ...], NDArray[Any]]]:
         """Yield name, axes and array of all that is there."""
-        record: Any = type(self)
-        for name, axes in _axes(record).items():
+        for name, (axes, _) in array_fields(type(self)).items():
             value = getattr(self, name)
             if isinstance(value, Mapping):
                 for key, each in value.items():
-                    yield f"{name.removesuffix('s')}_{key}", axes, np.asarray(each)
+                    own = tuple(axis.replace("*", f" of {key}") for axis in axes)
+                    yield f"{name.removesuffix('s')}_{key}", own, np.asarray(each)
             elif isinstance(value, Head):
                 yield name, axes, np.array(head_name(value))
             elif value is not None:
                 yield name, axes, np.asarray(value)
 
 
+def array_fields(record: type[Any]) -> dict[str, tuple[tuple[str, ...], np.dtype[Any] | None]]:
+    """Return the axes of each field that has any named, and the type of its numbers."""
+    hashable: Any = record  # mypy does not know that a type is
+    return _array_fields(hashable)
+
+
 @cache
-def _axes(record: type[Any]) -> dict[str, tuple[str, ...]]:
-    """Return the axes of each field that has any named."""
+def _array_fields(record: Any) -> dict[str, tuple[tuple[str, ...], np.dtype[Any] | None]]:
     hints = get_type_hints(record, include_extras=True)
-    found = {field.name: _named_in(hints[field.name]) for field in fields(record)}
-    return {name: tuple(axes.split()) for name, axes in found.items() if axes is not None}
+    found = {field.name: _annotated_in(hints[field.name]) for field in fields(record)}
+    return {
+        name: (tuple(axes.split()), _dtype(array))
+        for name, (array, axes) in found.items()
+        if axes is not None
+    }
 
 
-def _named_in(hint: Any) -> str | None:
+def _annotated_in(hint: Any) -> tuple[Any, str | None]:
     if get_origin(hint) is Annotated:
-        return str(hint.__metadata__[0])
-    return next((axes for each in get_args(hint) if (axes := _named_in(each)) is not None), None)
+        return hint.__origin__, str(hint.__metadata__[0])
+    inside = (_annotated_in(each) for each in get_args(hint))
+    return next((each for each in inside if each[1] is not None), (None, None))
+
+
+def _dtype(array: Any) -> np.dtype[Any] | None:
+    """Return the type of the numbers of an annotation such as ``NDArray[np.float32]``."""
+    if get_origin(array) is not np.ndarray:
+        return None
+    [number] = get_args(get_args(array)[1])
+    return np.dtype(number)
 
 
 def check_out(path: Path, endings: Sequence[str] = ENDINGS) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 
 from headwise.model.checkpoint import Checkpoint
-from headwise.model.interface import Seq2SeqModel
+from headwise.model.interface import Kind, Seq2SeqModel
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import CorpusStream
@@ -24,33 +24,31 @@ from headwise.model.training.processes import ALONE, Processes
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     LeftOutCounts,
-    PaddedIds,
     Result,
     batches_by_length,
     encode,
     gather,
 )
+from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
 from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
 from headwise.viz_app.measuring.failures import translate_batch
-from headwise.viz_app.measuring.head_means import MeanSums
-from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
-from headwise.viz_app.measuring.sentence_costs import as_table
-from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
-from headwise.viz_app.measuring.sums import Measurer, MeasureSums
-from headwise.viz_app.measuring.words import LinksLookup
-from headwise.viz_app.records.measures import (
+from headwise.viz_app.measuring.head_means import HeadMeans, MeanSums
+from headwise.viz_app.measuring.head_measures import (
     MEASURES,
-    OF_CORPUS,
-    CorpusSummary,
-    HeadMeans,
-    Measures,
-    OwnMeasure,
-    Resamples,
-    Sentence,
-    SentenceCosts,
+    OF_WEIGHTS,
     require_own_names,
+    weight_measures,
 )
+from headwise.viz_app.measuring.heads import RowMeasure
+from headwise.viz_app.measuring.inputs import MeasuredBatch, RunInputs
+from headwise.viz_app.measuring.resamples import Resamples
+from headwise.viz_app.measuring.sentence_costs import SentenceCosts, as_table
+from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
+from headwise.viz_app.measuring.sums import MeasureSums
+from headwise.viz_app.measuring.words import LinksLookup
+from headwise.viz_app.records.measures import CorpusSummary, Measures, OwnMeasure, Sentence
+from headwise.viz_app.records.trace import Floats
 
 MEANS = "means"
 """Stands among the names of what is wanted for the mean outputs of heads."""
@@ -65,6 +63,9 @@ class ExampleSentences:
     corpus: CorpusSummary
     sentences: tuple[EncodedPair, ...]
     left_out: LeftOutCounts
+
+
+NO_EXAMPLES = ExampleSentences(CorpusSummary("", "", 0, 0), (), LeftOutCounts())
 
 
 def read_examples(run: Run, stream: CorpusStream, most: int | None = None) -> ExampleSentences:
@@ -90,12 +91,13 @@ class MeasureTask:
     steps: Sequence[int]
     open_corpus: Callable[[], CorpusStream]
     """Opens the corpus from its beginning; called once for each checkpoint."""
-    open_text: Callable[[], CorpusStream]
-    """Opens the corpus of whose targets the language model learns; called once."""
     sentences: int
     """Most sentences of the corpus."""
-    examples: ExampleSentences
-    links_of: LinksLookup | None
+    open_text: Callable[[], CorpusStream] | None = None
+    """Opens the corpus of whose targets the language model learns; called once. None for that which
+    is measured."""
+    examples: ExampleSentences = NO_EXAMPLES
+    links_of: LinksLookup | None = None
     """Finds the reference alignment of a sentence; None if the corpus has no alignments."""
     processes: Processes = ALONE
     placement: Placement = DEFAULT_PLACEMENT
@@ -147,11 +149,16 @@ class CheckpointSums:
     corpus: CorpusSummary
     heads: MeasureSums
     outputs: MeanSums
+    of_weights: Mapping[str, Mapping[Kind, Floats]]
 
     @property
     def step(self) -> int:
         """Return that of the checkpoint."""
         return self.checkpoint.step
+
+    def values(self) -> dict[str, Mapping[Kind, Floats]]:
+        """Return the value of each measure of heads, (L, H) of each kind."""
+        return {**self.heads.values(), **self.of_weights}
 
     def means(self) -> HeadMeans:
         """Return the mean outputs of heads, as in their file."""
@@ -177,34 +184,38 @@ def sum_checkpoints(
 
     ``wanted`` are names of measures of heads, of the whole model, and ``MEANS``.
     """
-    run, device = task.run, task.placement.torch_device
-    measured = frozenset(wanted) - {MEANS}
-    measurer = Measurer(
-        run.tokenizers, run.counts, device, task.own, links_of=task.links_of, wanted=measured
-    )
+    run, measured, inputs = task.run, frozenset(wanted) - {MEANS}, None
     loaded: dict[int, Checkpoint] = {}
     for step in task.steps:
         loaded, others = _load_compared(task, step, loaded, measured)
-        model = loaded[step].model
-        heads = MeasureSums(model.description, device, task.own)
-        outputs = MeanSums(model.description, device)
+        device = loaded[step].model.device
+        inputs = inputs or RunInputs(run.tokenizers, run.counts, device, task.links_of)
+        yield from _sum_checkpoint(task, loaded[step], others, inputs, measured, MEANS in wanted)
 
-        def add(
-            batch: Sequence[EncodedPair],
-            model: Seq2SeqModel = model,
-            heads: MeasureSums = heads,
-            outputs: MeanSums = outputs,
-            others: Mapping[str, Seq2SeqModel] = others,
-        ) -> None:
-            if measured:
-                measurer.add(heads, model, others, batch)
-            if MEANS in wanted:
-                outputs.add(model, PaddedIds.of_pairs(batch, model))
 
-        corpus = yield from over_corpus(task, add)
-        heads.all_reduce(task.processes)
-        outputs.all_reduce(task.processes)
-        yield CheckpointSums(run.name, loaded[step], corpus, heads, outputs)
+def _sum_checkpoint(
+    task: MeasureTask,
+    checkpoint: Checkpoint,
+    others: Mapping[str, Seq2SeqModel],
+    inputs: RunInputs,
+    measured: Collection[str],
+    with_means: bool,
+) -> Iterator[CheckpointSums | int]:
+    model = checkpoint.model
+    heads = MeasureSums(model.description, model.device, task.own, wanted=measured)
+    outputs = MeanSums(model.description, model.device)
+
+    def add(pairs: Sequence[EncodedPair]) -> None:
+        batch = MeasuredBatch(inputs, model, pairs, others)
+        heads.measure(batch)
+        if with_means:
+            outputs.add(model, batch.ids)
+
+    corpus = yield from over_corpus(task, add)
+    heads.all_reduce(task.processes)
+    outputs.all_reduce(task.processes)
+    of_weights = {} if set(measured).isdisjoint(OF_WEIGHTS) else weight_measures(model)
+    yield CheckpointSums(task.run.name, checkpoint, corpus, heads, outputs, of_weights)
 
 
 def _load_compared(
@@ -254,7 +265,7 @@ def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int
             step=found.step,
             sha256=found.checkpoint.sha256,
             corpus=found.corpus,
-            values=sums.values() | weight_measures(model),
+            values=found.values(),
             cost_errors=errors["cost"],
             alignment=sums.alignment(),
             stages=sums.of_model() | {k: value for k, (value, _) in of_translations.items()},
@@ -294,5 +305,5 @@ def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
         newest,
         head,
         [sentence.pair for sentence in task.examples.sentences],
-        (pair.target for pair in task.open_text().pairs),
+        (pair.target for pair in (task.open_text or task.open_corpus)().pairs),
     )

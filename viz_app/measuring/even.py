@@ -14,7 +14,8 @@ from headwise.model.interface import KINDS, Kind, SpecialIds, Tokenizers
 from headwise.model.masks import pad
 from headwise.model.run_info import Counts
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length
-from headwise.viz_app.measuring.sums import Measurer
+from headwise.viz_app.measuring.head_measures import MEASURES
+from headwise.viz_app.measuring.inputs import Rows, RunInputs
 
 
 def ids_of(batch: Sequence[EncodedPair]) -> PaddedIds:
@@ -30,19 +31,21 @@ def even_head(
     """Measure a head whose rows are even over sentences: measure → kind → value.
 
     Only measures of where a head looks have a value. ``counts`` say how often tokens occur in the
-    training data, as for ``Measurer``. Rows and their mean are those of the measures of heads.
+    training data, as for ``RunInputs``. Rows and their mean are those of the measures of heads.
     """
-    measurer = Measurer(tokenizers, counts, torch.device("cpu"))
+    run = RunInputs(tokenizers, counts, torch.device("cpu"))
     sums: dict[str, dict[Kind, list[float]]] = {}
     for batch in batches_by_length(sentences):
         ids = ids_of(batch)
         for kind in KINDS:
             allowed = ids.allowed(kind)
             weights = allowed.double() / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
-            for name, found in measurer.of_maps(kind, weights[:, None], ids):
-                total = sums.setdefault(name, {}).setdefault(kind, [0.0, 0.0])
-                total[0] += float(found.total.sum())
-                total[1] += float(found.count.sum())
+            rows = Rows(kind, weights[:, None], ids, run)
+            for name, measure in MEASURES.items():
+                if (found := measure.of_kind(rows)) is not None:
+                    total = sums.setdefault(name, {}).setdefault(kind, [0.0, 0.0])
+                    total[0] += float(found.total.sum())
+                    total[1] += float(found.count.sum())
     return {
         name: {kind: of / count if count else math.nan for kind, (of, count) in of_kinds.items()}
         for name, of_kinds in sums.items()

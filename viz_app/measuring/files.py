@@ -21,11 +21,10 @@ from pydantic import Field
 from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.validation import format_version, validate_json
+from headwise.viz_app.measuring.checkpoint_measures import STAGES
+from headwise.viz_app.measuring.head_measures import MEASURES, SCORE_MEASURES, require_own_names
 from headwise.viz_app.records.measures import (
     FAILURES,
-    MEASURES,
-    SCORE_MEASURES,
-    STAGES,
     AlignmentBaselines,
     CorpusSummary,
     Example,
@@ -33,7 +32,6 @@ from headwise.viz_app.records.measures import (
     OwnMeasure,
     Sentence,
     TranslatedSentence,
-    require_own_names,
 )
 from headwise.viz_app.records.trace import Floats
 

@@ -19,20 +19,18 @@ from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
 from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, batches_by_length
+from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
 from headwise.viz_app.measuring.checkpoints import (
     MeasureTask,
     measure,
     read_examples,
     sentences_passed,
 )
+from headwise.viz_app.measuring.head_means import HeadMeans
 from headwise.viz_app.measuring.pasted import MOST_SENTENCES
-from headwise.viz_app.records.measures import (
-    OF_CORPUS,
-    HeadMeans,
-    Measures,
-    Resamples,
-    SentenceCosts,
-)
+from headwise.viz_app.measuring.resamples import Resamples
+from headwise.viz_app.measuring.sentence_costs import SentenceCosts
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.trace.memory import decoding_bytes, measuring_bytes
 
 MOST_TOKENS = 2**16
@@ -137,10 +135,8 @@ class GivenSentences:
             run=self._run,
             steps=steps,
             open_corpus=lambda: _stream(self._pairs),
-            open_text=lambda: _stream(self._pairs),
             sentences=MOST_SENTENCES,
             examples=read_examples(self._run, _stream(self._pairs)),
-            links_of=None,
             placement=self._placement,
             load=self._load,
             batch=self._batch,

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.model.interface import KINDS, Kind, Seq2SeqModel, attention_path
+from headwise.model.interface import Kind, Seq2SeqModel, attention_path
 from headwise.model.ties import rounding_of
-from headwise.viz_app.records.trace import Floats
 
 
 @dataclass(frozen=True)
@@ -180,31 +179,12 @@ def effective_rank(values: Tensor) -> Tensor:
     return (-torch.xlogy(shares, shares).sum(dim=-1)).exp()
 
 
-@torch.no_grad()
-def weight_measures(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
-    """Measure the heads of a model by their weights: name → kind → (L, H), float32.
-
-    ``qk_norm`` is the spectral norm of W_Q W_Kᵀ, divided by √K where the model scales its scores:
-    the largest singular value of the matrix between two vectors whose product is a score, which
-    bounds how sharp a head can be (Zhai et al. 2023). ``qk_rank`` is the effective rank of that
-    matrix, ``ov_rank`` that of W_V W_O. Biases and the gains of norms are left out. Where a norm of
-    queries and keys bounds scores, there is no ``qk_norm``.
-    """
-    found: dict[str, dict[Kind, Floats]] = {"qk_norm": {}, "qk_rank": {}, "ov_rank": {}}
-    for kind in KINDS:
-        layers, heads = model.description.shapes[kind]
-        of_layers = [_singular_values(model, kind, layer, heads) for layer in range(layers)]
-        qk, ov = (torch.stack(side) for side in zip(*of_layers, strict=True))  # (L, H, K)
-        measures = {
-            "qk_norm": qk[..., 0],
-            "qk_rank": effective_rank(qk),
-            "ov_rank": effective_rank(ov),
-        }
-        for name, values in measures.items():
-            found[name][kind] = values.float().cpu().numpy()
-    if model.description.head_norms:
-        del found["qk_norm"]
-    return found
+def singular_values_of(model: Seq2SeqModel, kind: Kind) -> tuple[Tensor, Tensor]:
+    """Return the singular values of W_Q W_Kᵀ, scaled as scores are, and of W_V W_O: (L, H, K)."""
+    layers, heads = model.description.shapes[kind]
+    of_layers = [_singular_values(model, kind, layer, heads) for layer in range(layers)]
+    scores, copies = (torch.stack(side) for side in zip(*of_layers, strict=True))
+    return scores, copies
 
 
 def _singular_values(

@@ -1,66 +1,47 @@
-"""What the measures of heads are on resamples of the corpus, for the errors of differences.
-
-A file ``measures/step-0000000.resamples.safetensors`` has those of one checkpoint. Its header says
-which, on what they were measured, and the sha256 of all that. ``measuring/sums.py`` draws them.
-"""
+"""What the measures of heads are on resamples of the corpus, for the errors of differences."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from headwise.model.interface import KINDS
-from headwise.viz_app.measuring.tensor_files import Header, read_tensors, write_tensors
-from headwise.viz_app.records.measures import RESAMPLED, SCORE_MEASURES, Resamples
-
-RESAMPLES_VERSION = 1
-"""Version of the format; raised when a name or a meaning changes."""
+from headwise.model.interface import Head, Kind
+from headwise.viz_app.measuring.head_measures import RESAMPLED, SCORE_MEASURES
+from headwise.viz_app.measuring.tensor_files import CheckpointRecord
 
 
-def resamples_path(folder: Path, step: int) -> Path:
-    """Return the path of the resamples of a checkpoint, in a run's folder."""
-    return folder / "measures" / f"step-{step:07d}.resamples.safetensors"
+@dataclass(frozen=True)
+class Resamples(CheckpointRecord):
+    """What each measure of each head is on resamples of a corpus; ``sums.py`` draws them.
 
-
-def write_resamples(folder: Path, found: Resamples) -> None:
-    """Write the resamples of a checkpoint into a run's folder, in place of any that were there.
-
-    Raises:
-        CheckpointError: if they cannot be written.
+    The resamples are the same for all heads and checkpoints, so that the spread of a difference
+    over them is the error of a difference on the same sentences (the paired bootstrap).
     """
-    header = Header(RESAMPLES_VERSION, found.run, found.step, found.sha256, found.corpus)
-    tensors: dict[str, Tensor] = {
-        kind: torch.from_numpy(np.array(found.deviations[kind])) for kind in KINDS
-    }
-    write_tensors(resamples_path(folder, found.step), header, tensors)
 
+    what = "resamples"
+    may_be_nan = True
 
-def read_resamples(folder: Path, step: int) -> Resamples | None:
-    """Read the resamples of a checkpoint; None if there are none.
+    deviations: Mapping[Kind, Annotated[NDArray[np.float16], "measure resample L* H*"]]
+    """Of ``names``: the value on a resample less the mean of all resamples; NaN where a measure has
+    no value."""
 
-    The caller compares their sha256 with that of the weights, and their shapes with the model's.
+    def __post_init__(self) -> None:
+        """Check that all measures are there, or all but those that older files have not."""
+        super().__post_init__()
+        counts = (len(RESAMPLED), len(RESAMPLED) - len(SCORE_MEASURES))
+        if len(self.deviations["cross"]) not in counts:
+            raise ValueError(f"expected resamples of {counts[0]} measures of heads")
 
-    Raises:
-        CheckpointError: if the file is damaged, foreign or of another version.
-    """
-    path = resamples_path(folder, step)
-    return read_tensors(
-        path, "resamples", step, _resamples_of, version=RESAMPLES_VERSION, names=KINDS
-    )
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the measures that were resampled, those of ``RESAMPLED`` or its first ones."""
+        return RESAMPLED[: len(self.deviations["cross"])]
 
-
-def _resamples_of(header: Header, tensors: dict[str, Tensor]) -> Resamples:
-    counts = (len(RESAMPLED), len(RESAMPLED) - len(SCORE_MEASURES))
-    for kind, tensor in tensors.items():
-        is_table = tensor.dtype == torch.float16 and tensor.dim() == 4
-        if not is_table or len(tensor) not in counts or tensor.isinf().any():
-            raise ValueError(f"{kind}: expected float16 of {counts[0]} measures of heads")
-    if len({tensor.shape[:2] for tensor in tensors.values()}) != 1:
-        raise ValueError("expected as many measures and resamples of every kind")
-    arrays = {kind: tensors[kind].numpy() for kind in KINDS}
-    for array in arrays.values():
-        array.flags.writeable = False
-    return Resamples(header.run, header.step, header.sha256, header.corpus, arrays)
+    def of(self, name: str, head: Head) -> NDArray[np.float64]:
+        """Return the deviations of one measure of one head, (resamples,)."""
+        of_kind = self.deviations[head.kind][RESAMPLED.index(name), :, head.layer, head.head]
+        return of_kind.astype(np.float64)

@@ -17,7 +17,8 @@ from headwise.model.training.data import Pair
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.even import even_head, ids_of
 from headwise.viz_app.measuring.failures import looked_at, words_of_letters
-from headwise.viz_app.measuring.sums import Measurer
+from headwise.viz_app.measuring.head_measures import MEASURES
+from headwise.viz_app.measuring.inputs import Rows, RunInputs
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.attention import to_numpy, to_tensor
 
@@ -38,16 +39,17 @@ class MeasuredSentence:
 def measure_sentence(
     trace: Trace, tokenizers: Tokenizers, counts: Counts | None
 ) -> MeasuredSentence:
-    """Measure where the heads of a trace look, as ``Measurer`` does over a corpus."""
+    """Measure where the heads of a trace look, as over a corpus."""
     given = [list(ids) for ids in (trace.source.ids, trace.target_ids)]
     sentence = EncodedPair(0, Pair(trace.source_text, trace.target_text), *given)
-    ids, measurer = ids_of([sentence]), Measurer(tokenizers, counts, torch.device("cpu"))
+    ids, run = ids_of([sentence]), RunInputs(tokenizers, counts, torch.device("cpu"))
     values: dict[str, dict[Kind, Floats]] = {}
     for kind, maps in trace.attention.items():
-        weights = to_tensor(maps).flatten(0, 1)[None]  # (1, L H, Q, M)
-        for name, found in measurer.of_maps(kind, weights, ids):
-            means = (found.total[0] / found.count[0]).float()
-            values.setdefault(name, {})[kind] = to_numpy(means).reshape(maps.shape[:2])
+        rows = Rows(kind, to_tensor(maps).flatten(0, 1)[None], ids, run)  # (1, L H, Q, M)
+        for name, measure in MEASURES.items():
+            if (found := measure.of_kind(rows)) is not None:
+                means = (found.total[0] / found.count[0]).float()
+                values.setdefault(name, {})[kind] = to_numpy(means).reshape(maps.shape[:2])
     return MeasuredSentence(values, even_head(tokenizers, counts, [sentence]))
 
 

@@ -1,32 +1,37 @@
-"""Files of tensors that were measured of a checkpoint, in safetensors.
+"""Records of a checkpoint in files of their own beside its measures, in safetensors.
 
-The header says which checkpoint, on what it was measured, and has a checksum of all that.
+The tensors are the arrays of the record, under the names of fields, or of kinds of attention; the
+header says which checkpoint, on what it was measured, and has a checksum of all that.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import orjson
-import safetensors.torch
+import safetensors.numpy
+from numpy.typing import NDArray
 from safetensors import SafetensorError
-from torch import Tensor
 
 from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
+from headwise.model.interface import KINDS
 from headwise.model.validation import validate_json
+from headwise.viz_app.core.record import Record, array_fields
 from headwise.viz_app.records.measures import CorpusSummary
 
 MOST_OF_TENSORS = 48 * 2**20
 """Bytes of a file; resamples of the 1,152 heads of a large model have 27 million."""
-Record = TypeVar("Record")
+VERSION = 1
+"""Version of the format; raised when a name or a meaning changes."""
 
 
 @dataclass(frozen=True)
-class Header:
+class _Header:
     """What the header of a file says, as JSON, besides the names and shapes of its tensors."""
 
     format_version: int
@@ -36,77 +41,106 @@ class Header:
     corpus: CorpusSummary
 
 
-def write_tensors(path: Path, header: Header, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors, in this order, with what they are; the folder is made.
+@dataclass(frozen=True)
+class CheckpointRecord(Record):
+    """Arrays that were measured of a checkpoint over a corpus, whose references were forced.
 
-    Raises:
-        CheckpointError: if they cannot be written.
+    A subclass has arrays, and for each kind of attention one of those that are in mappings.
     """
-    make_folder(path.parent)
-    about = orjson.dumps(asdict(header)).decode()
-    metadata = {"about": about, "sha256": _sha256(about, tensors)}
-    write_bytes(path, safetensors.torch.save(dict(tensors), metadata))
 
+    what: ClassVar[str]
+    """What they are: in the name of the file, and in errors."""
+    may_be_nan: ClassVar[bool] = False
 
-def read_tensors(
-    path: Path,
-    what: str,
-    step: int,
-    make: Callable[[Header, dict[str, Tensor]], Record],
-    *,
-    version: int,
-    names: Sequence[str],
-) -> Record | None:
-    """Read the file of a step; None if there is none.
+    run: str
+    step: int
+    sha256: str
+    """The sha256 of the checkpoint's weights."""
+    corpus: CorpusSummary
 
-    Args:
-        path: of the file.
-        what: the tensors, as an error names them.
-        step: of which checkpoint they should be.
-        make: makes the record of them, or raises a ValueError if they are not as they should be.
-        version: of the format.
-        names: of the tensors, in the order in which they were written.
+    @classmethod
+    def path(cls, folder: Path, step: int) -> Path:
+        """Return the path of the file of a checkpoint, in a run's folder."""
+        return folder / "measures" / f"step-{step:07d}.{cls.what}.safetensors"
 
-    Raises:
-        CheckpointError: if the file is damaged, foreign or of another version.
-    """
-    if not path.exists():
-        return None
-    try:
-        content = read_bytes(path, most=MOST_OF_TENSORS)
-        tensors = safetensors.torch.load(content)
-        metadata = _metadata(content)
-        header = validate_json(Header, metadata["about"])
-        if (header.format_version, header.step) != (version, step):
+    def write(self, folder: Path) -> None:
+        """Write the record into a run's folder, in place of any that was there.
+
+        Raises:
+            CheckpointError: if it cannot be written.
+        """
+        path = self.path(folder, self.step)
+        make_folder(path.parent)
+        tensors: dict[str, NDArray[Any]] = {}
+        for name in array_fields(type(self)):
+            value = getattr(self, name)
+            tensors |= {k: value[k] for k in KINDS} if isinstance(value, Mapping) else {name: value}
+        header = _Header(VERSION, self.run, self.step, self.sha256, self.corpus)
+        about = orjson.dumps(asdict(header)).decode()
+        tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+        metadata = {"about": about, "sha256": _sha256(about, tensors)}
+        write_bytes(path, safetensors.numpy.save(tensors, metadata))
+
+    @classmethod
+    def read(cls, folder: Path, step: int) -> Self | None:
+        """Read the record of a checkpoint; None if there is none.
+
+        The caller compares its sha256 with that of the weights, and shapes with the model's.
+
+        Raises:
+            CheckpointError: if the file is damaged, foreign or of another version.
+        """
+        path = cls.path(folder, step)
+        if not path.exists():
+            return None
+        try:
+            return cls._of(read_bytes(path, most=MOST_OF_TENSORS), step)
+        except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"{path}: not the {cls.what} of step {step:,}, or damaged ({error}); measure again"
+            ) from error
+
+    @classmethod
+    def _of(cls, content: bytes, step: int) -> Self:
+        tensors = safetensors.numpy.load(content)
+        length = int.from_bytes(content[:8], "little")
+        metadata: dict[str, str] = orjson.loads(content[8 : 8 + length])["__metadata__"]
+        header = validate_json(_Header, metadata["about"])
+        if (header.format_version, header.step) != (VERSION, step):
             raise ValueError(
-                f"expected format version {version} and step {step}, got "
+                f"expected format version {VERSION} and step {step}, got "
                 f"{header.format_version} and {header.step}"
             )
-        if set(tensors) != set(names):
+        names = {
+            name: KINDS if any(axis.endswith("*") for axis in axes) else (name,)
+            for name, (axes, _) in array_fields(cls).items()
+        }
+        ordered = [each for of_field in names.values() for each in of_field]
+        if set(tensors) != set(ordered):
             raise ValueError(
-                f"expected tensors {', '.join(names)}, got {', '.join(sorted(tensors))}"
+                f"expected tensors {', '.join(ordered)}, got {', '.join(sorted(tensors))}"
             )
-        record = make(header, tensors)
-        ordered = {name: tensors[name] for name in names}
-        if metadata.get("sha256") != _sha256(metadata["about"], ordered):
+        if metadata.get("sha256") != _sha256(metadata["about"], {n: tensors[n] for n in ordered}):
             raise ValueError("its sha256 is not that of its content")
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{path}: not the {what} of step {step:,}, or damaged ({error}); measure again"
-        ) from error
-    return record
+        arrays: dict[str, Any] = {}
+        for name, (_, dtype) in array_fields(cls).items():
+            found = {each: cls._checked(each, tensors[each], dtype) for each in names[name]}
+            arrays[name] = found.get(name, found)
+        return cls(header.run, header.step, header.sha256, header.corpus, **arrays)
+
+    @classmethod
+    def _checked(cls, name: str, array: NDArray[Any], dtype: np.dtype[Any] | None) -> NDArray[Any]:
+        """Return an array as one that cannot be changed, if its numbers are as they should be."""
+        odd = np.isinf(array) if cls.may_be_nan else ~np.isfinite(array)
+        if array.dtype != dtype or odd.any():
+            raise ValueError(f"{name}: expected finite numbers of type {dtype}")
+        array.flags.writeable = False
+        return array
 
 
-def _metadata(content: bytes) -> dict[str, str]:
-    length = int.from_bytes(content[:8], "little")
-    found: dict[str, str] = orjson.loads(content[8 : 8 + length])["__metadata__"]
-    return found
-
-
-def _sha256(about: str, tensors: Mapping[str, Tensor]) -> str:
+def _sha256(about: str, tensors: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.sha256(about.encode())
-    for tensor in tensors.values():
-        array = tensor.numpy()
+    for array in tensors.values():
         digest.update(repr(array.shape).encode())
         digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
     return digest.hexdigest()

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,43 +15,8 @@ from numpy.typing import NDArray
 from headwise.model.interface import Head, Kind, Stack
 from headwise.viz_app.records.trace import Floats
 
-SCORE_MEASURES = ("by_position", "by_token", "by_both")
-"""Names of the measures of what explains the scores of a head. Files from before there were these
-have none of them."""
-MEASURES = (
-    "entropy",
-    "confidence",
-    "previous",
-    "same",
-    "next",
-    "begin",
-    "end",
-    "punctuation",
-    "rare",
-    "cost",
-    "gradient",
-    "aer_predicted",
-    "aer_consumed",
-    "distance",
-    "from_first",
-    "velocity",
-    "qk_norm",
-    "qk_rank",
-    "ov_rank",
-    *SCORE_MEASURES,
-)
-"""Names of the measures of a head; ``analysis.measure_descriptions`` describes each and has
-its formula."""
-RESAMPLED = tuple(
-    name for name in MEASURES if name not in ("cost", "qk_norm", "qk_rank", "ov_rank")
-)
-"""Those of which resamples are kept: all over a corpus but the costs, which are kept by sentence.
-Files from before ``SCORE_MEASURES``, which are the last, were resampled have all but these."""
 MeasureRange = Literal["share", "signed", "amount"]
 """Whether values are from 0 to 1, of either sign, or from 0 upwards."""
-OWN_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-"""What a measure of a person's own may be called; names in ``MEASURES`` and "emergence" are taken.
-"""
 _ROUNDING = 1e-5
 """How far a value may be beyond its range."""
 MOST_NOTE = 500
@@ -62,23 +26,6 @@ FAILURES = ("log_probability", "source_contribution")
 smallest is the worst."""
 _LETTERS = 4
 """Fewest letters of a word that these look for in the source."""
-CONTRIBUTIONS = ("source_contribution", "source_entropy", "prefix_entropy")
-"""Names of the measures of what contributes to a checkpoint's predictions."""
-STREAM_SIZES = ("largest_encoder", "largest_decoder")
-"""Names of the measures of the largest numbers in the streams of a checkpoint. Files from before
-there were these have none of them."""
-OF_CORPUS = (*CONTRIBUTIONS, *STREAM_SIZES)
-"""Names of the measures of a whole checkpoint over the corpus, with its references as targets."""
-STAGES = (
-    *OF_CORPUS,
-    "language_model",
-    "reordering",
-    "chrf",
-    "language_model_reference",
-    "reordering_reference",
-)
-"""Names of the measures of a whole checkpoint; see ``analysis.measure_descriptions``. Those of
-references, in place of the translations, are the same for all checkpoints."""
 
 
 def has_enough_letters(word: str) -> bool:
@@ -116,17 +63,6 @@ class OwnMeasure:
                 f"measure {name!r}: expected values of the range {self.range!r}, got "
                 f"{found.min():.3g} to {found.max():.3g}; give another in ranges"
             )
-
-
-def require_own_names(names: Iterable[str]) -> None:
-    """Refuse, by a ValueError, a name that a measure of a person's own cannot have."""
-    for name in names:
-        if not OWN_NAME.fullmatch(name):
-            raise ValueError(
-                f"measure {name!r:.60}: expected a name of small letters, digits and _, at most 40"
-            )
-        if name in (*MEASURES, "emergence"):
-            raise ValueError(f"measure {name!r}: Headwise has one of this name; choose another")
 
 
 @dataclass(frozen=True)
@@ -258,69 +194,6 @@ class StrongestSentences:
 
 
 @dataclass(frozen=True)
-class HeadMeans:
-    """The mean output of each head over a corpus, of one checkpoint, as in a file of its own."""
-
-    run: str
-    step: int
-    sha256: str
-    """The sha256 of the checkpoint's weights."""
-    corpus: CorpusSummary
-    """The corpus whose positions were averaged; its references were forced as targets."""
-    means: Mapping[Kind, Floats]
-    """(L, H, K), before W_O."""
-
-
-@dataclass(frozen=True)
-class SentenceCosts:
-    """What switching off each head costs each sentence of a corpus, as in a file of its own.
-
-    With the costs of all heads on the same sentences, a difference of two costs has its own error,
-    smaller than that of independent sentences.
-    """
-
-    run: str
-    step: int
-    sha256: str
-    """The sha256 of the checkpoint's weights."""
-    corpus: CorpusSummary
-    places: NDArray[np.int32]
-    """The places of the sentences in the corpus, from 0, (N,), rising."""
-    tokens: NDArray[np.int32]
-    """How many target tokens each has, (N,)."""
-    costs: Mapping[Kind, Floats]
-    """Nats that the whole target loses, (N, L, H), float16."""
-
-
-@dataclass(frozen=True)
-class Resamples:
-    """What each measure of each head is on resamples of a corpus, as in a file of its own.
-
-    The resamples are the same for all heads and checkpoints, so that the spread of a difference
-    over them is the error of a difference on the same sentences (the paired bootstrap).
-    """
-
-    run: str
-    step: int
-    sha256: str
-    """The sha256 of the checkpoint's weights."""
-    corpus: CorpusSummary
-    deviations: Mapping[Kind, Floats]
-    """(``names``, resamples, L, H), float16: the value on a resample less the mean of all
-    resamples; NaN where a measure has no value."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the measures that were resampled, those of ``RESAMPLED`` or its first ones."""
-        return RESAMPLED[: len(self.deviations["cross"])]
-
-    def of(self, name: str, head: Head) -> NDArray[np.float64]:
-        """Return the deviations of one measure of one head, (resamples,)."""
-        of_kind = self.deviations[head.kind][RESAMPLED.index(name), :, head.layer, head.head]
-        return of_kind.astype(np.float64)
-
-
-@dataclass(frozen=True)
 class Measures:
     """All measures of one checkpoint are held here, as in a file of the folder ``measures``."""
 
@@ -337,7 +210,7 @@ class Measures:
     alignment: AlignmentBaselines | None
     """None if the corpus has no reference alignments."""
     stages: Mapping[str, float]
-    """Value for each name in ``STAGES``, of the checkpoint as a whole; NaN if it is unknown."""
+    """Value of each measure of the checkpoint as a whole, by name; NaN if it is unknown."""
     examples_corpus: CorpusSummary
     sentences: tuple[Sentence, ...]
     """The example sentences; the same for all checkpoints of a run."""
@@ -346,7 +219,7 @@ class Measures:
     translated: tuple[TranslatedSentence, ...]
     """The translations of ``sentences``, in the same order."""
     own: Mapping[str, OwnMeasure] = field(default_factory=dict)
-    """The measures in ``values`` that are not in ``MEASURES``, by name."""
+    """The measures in ``values`` that are not Headwise's, by name."""
     errors: Mapping[str, Mapping[Kind, Floats]] = field(default_factory=dict)
     """Standard error of every measure over a corpus, as ``cost_errors``; empty if it is unknown."""
     even: Mapping[str, Mapping[Kind, float]] = field(default_factory=dict)

@@ -34,8 +34,7 @@ from headwise.model.runs import steps_in as steps_in
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
 from headwise.viz_app.analysis.curves import LogRow as LogRow
-from headwise.viz_app.measuring.head_means import means_path, read_means
-from headwise.viz_app.records.measures import HeadMeans as HeadMeans
+from headwise.viz_app.measuring.head_means import HeadMeans as HeadMeans
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 from headwise.viz_app.served import served_models, served_placement
@@ -384,10 +383,10 @@ def head_means_of(run: Run, step: int) -> HeadMeans | None:
     Raises:
         CheckpointError: if their file is damaged, or of other weights.
     """
-    path = means_path(run.folder, step)
+    path = HeadMeans.path(run.folder, step)
 
     def read() -> HeadMeans | None:
-        means = read_means(run.folder, step)
+        means = HeadMeans.read(run.folder, step)
         if means is None:
             return None
         shapes = {kind: array.shape for kind, array in means.means.items()}

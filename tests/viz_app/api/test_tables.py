@@ -16,7 +16,8 @@ from headwise.model.files import CheckpointError
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.interventions import head_costs
 from headwise.viz_app.measuring.files import measures_path, read_measures, write_measures
-from headwise.viz_app.records.measures import MEASURES, OwnMeasure
+from headwise.viz_app.measuring.head_measures import MEASURES
+from headwise.viz_app.records.measures import OwnMeasure
 from headwise.viz_app.trace.attention import run_attention
 from tests.floats import PASS, near
 from tests.viz_app.conftest import ENGLISH, SPANISH

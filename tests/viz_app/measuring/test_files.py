@@ -18,14 +18,8 @@ from headwise.viz_app.measuring.files import (
     read_measures,
     write_measures,
 )
-from headwise.viz_app.records.measures import (
-    MEASURES,
-    SCORE_MEASURES,
-    Example,
-    Measures,
-    Sentence,
-    TranslatedSentence,
-)
+from headwise.viz_app.measuring.head_measures import MEASURES, SCORE_MEASURES
+from headwise.viz_app.records.measures import Example, Measures, Sentence, TranslatedSentence
 from tests.viz_app.measures import made_up_measures
 
 NAN = float("nan")

@@ -18,11 +18,11 @@ from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.measuring import given
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.given import GivenSentences
-from headwise.viz_app.measuring.head_means import read_means
+from headwise.viz_app.measuring.head_means import HeadMeans
+from headwise.viz_app.measuring.head_measures import MEASURES
 from headwise.viz_app.measuring.pasted import read_sentences
-from headwise.viz_app.measuring.resamples import read_resamples
-from headwise.viz_app.measuring.sentence_costs import read_costs
-from headwise.viz_app.records.measures import MEASURES
+from headwise.viz_app.measuring.resamples import Resamples
+from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from tests.floats import PASS, assert_near, rounding
 
 PAIRS = [
@@ -110,9 +110,9 @@ def test_measures_are_those_that_the_command_writes_for_the_same_pairs(
         chrf = [each.chrf for each in written.translated]
         assert [each.chrf for each in found.measures.translated] == pytest.approx(chrf, abs=UNIT)
         for ours, theirs in (
-            (found.means.means, read_means(folder, step).means),
-            (found.resamples.deviations, read_resamples(folder, step).deviations),
-            (found.costs.costs, read_costs(folder, step).costs),
+            (found.means.means, HeadMeans.read(folder, step).means),
+            (found.resamples.deviations, Resamples.read(folder, step).deviations),
+            (found.costs.costs, SentenceCosts.read(folder, step).costs),
         ):
             for kind in KINDS:
                 np.testing.assert_allclose(ours[kind], theirs[kind], atol=1e-6, rtol=2e-3)

@@ -10,6 +10,7 @@ import torch
 
 from headwise.model.interface import KINDS, attention_path
 from headwise.model.transformer import Transformer
+from headwise.viz_app.measuring.head_measures import weight_measures
 from headwise.viz_app.measuring.heads import (
     HeadSum,
     confidence,
@@ -19,7 +20,6 @@ from headwise.viz_app.measuring.heads import (
     on_keys,
     on_offset,
     on_rarest,
-    weight_measures,
 )
 from tests.floats import assert_near, near
 

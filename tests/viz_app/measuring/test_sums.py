@@ -19,11 +19,13 @@ from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.paired import resampled_errors
 from headwise.viz_app.measuring.alignments import Alignments, Links
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
+from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
 from headwise.viz_app.measuring.contributions import contributions
+from headwise.viz_app.measuring.head_measures import MEASURES, RESAMPLED
 from headwise.viz_app.measuring.heads import HeadSum, entropy
-from headwise.viz_app.measuring.sums import Bootstrap, Measurer, MeasureSums, draws, punctuation_ids
+from headwise.viz_app.measuring.inputs import MeasuredBatch, RunInputs, punctuation_ids
+from headwise.viz_app.measuring.sums import Bootstrap, MeasureSums, draws
 from headwise.viz_app.measuring.words import links_from_file
-from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, OF_CORPUS, RESAMPLED
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near, rounding
@@ -53,11 +55,11 @@ def measured(
     if previous is not None:
         others["velocity"] = models[previous]
     links_of = links_from_file(Alignments("a", "5ha", "by hand", LINKS))
-    measurer = Measurer(run.tokenizers, run.counts, CPU, links_of=links_of)
+    inputs = RunInputs(run.tokenizers, run.counts, CPU, links_of)
     sums = MeasureSums(model.description, CPU)
     for batch in batches:
         with float64_by_default():
-            measurer.add(sums, model, others, batch)
+            sums.measure(MeasuredBatch(inputs, model, batch, others))
     sums.all_reduce(ALONE)
     return sums
 
@@ -73,14 +75,29 @@ def values(sums: MeasureSums) -> Values:
     return sums.values()
 
 
-def test_padding_does_not_count(
-    run: TrainedRun, sentences: list[EncodedPair], sums: MeasureSums
-) -> None:
-    alone = measured(run, 20, [[e] for e in sentences])
-    for name in MEASURES:
-        for kind in KINDS:
-            assert_near(sums.values()[name][kind], alone.values()[name][kind], operations=1)
+@pytest.fixture(scope="module")
+def alone(run: TrainedRun, sentences: list[EncodedPair]) -> MeasureSums:
+    """The same, each sentence in a batch of its own."""
+    return measured(run, 20, [[e] for e in sentences])
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_padding_does_not_count(name: str, sums: MeasureSums, alone: MeasureSums) -> None:
+    """And values are in the range that is declared."""
+    for kind in KINDS:
+        values = sums.values()[name][kind]
+        assert_near(values, alone.values()[name][kind], operations=1)
+        assert_near(sums.errors()[name][kind], alone.errors()[name][kind], operations=1)
+        known = values[np.isfinite(values)]
+        assert MEASURES[name].range == "signed" or (known >= 0).all()
+        assert MEASURES[name].range != "share" or (known <= 1).all()
+
+
+def test_padding_does_not_count_for_the_whole_model(sums: MeasureSums, alone: MeasureSums) -> None:
     assert alone.alignment() == sums.alignment()
+    assert {*sums.of_model()} == {*OF_CORPUS}
+    for name, value in sums.of_model().items():
+        assert alone.of_model()[name] == near(value, dtype=np.float32, operations=1), name
 
 
 def test_errors_of_contributions_are_those_of_resampled_sentences(
@@ -90,20 +107,19 @@ def test_errors_of_contributions_are_those_of_resampled_sentences(
     model = load_weights(run, 20, torch.float64).model
     totals, counts = [], []
     for sentence in many_sentences:
-        ids = PaddedIds.of_pairs([sentence], model)
         with float64_by_default():
+            ids = PaddedIds.of_pairs([sentence], model)
             shares = contributions(model, ids).source_contribution
         totals.append(float(shares.sum()))
         counts.append(shares.numel())
-    sums, ids = MeasureSums(model.description, CPU), PaddedIds.of_pairs(many_sentences, model)
+    sums = MeasureSums(model.description, CPU, wanted=["source_contribution"])
     with float64_by_default():
-        found_in_batch = contributions(model, ids)
-    sums.add_contributions(found_in_batch, ids.is_predicted, range(len(many_sentences)))
+        inputs = RunInputs(run.tokenizers, run.counts, CPU)
+        sums.measure(MeasuredBatch(inputs, model, many_sentences))
     found = sums.errors_of_model()
     times = draws([sentence.number for sentence in many_sentences]).T
     means = (times @ totals) / (times @ counts)
     assert found["source_contribution"] == near(np.std(means, ddof=1))
-    assert {*found} == {*OF_CORPUS}
 
 
 def test_undefined_measures_are_nan(values: Values) -> None:
@@ -162,7 +178,7 @@ def test_contributions_are_means_over_predictions(
     with float64_by_default():
         alone = [contributions(model, PaddedIds.of_pairs([e], model)) for e in sentences]
     found = sums.of_model()
-    for name in CONTRIBUTIONS:
+    for name in ("source_contribution", "source_entropy", "prefix_entropy"):
         values = torch.cat([getattr(each, name).flatten() for each in alone])
         assert found[name] == near(float(values.double().nanmean()), dtype=values.dtype, size=1)
 

@@ -27,8 +27,6 @@ from headwise.model.interface import KINDS, Head, head_name
 from headwise.model.interventions import head_costs
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
-from headwise.viz_app.analysis.head_descriptions import describe_head, in_a_line
-from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.analysis.paired import (
     all_costs,
     changed,
@@ -40,15 +38,15 @@ from headwise.viz_app.analysis.paired import (
 )
 from headwise.viz_app.components.row_table import Bar
 from headwise.viz_app.measuring.alignments import Alignments, write_alignments
+from headwise.viz_app.measuring.checkpoint_measures import STAGES
 from headwise.viz_app.measuring.files import measures_path, write_measures
+from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
+from headwise.viz_app.measuring.head_words import describe_head, in_a_line
 from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.measuring.pruning import joint_cost
-from headwise.viz_app.measuring.resamples import resamples_path, write_resamples
-from headwise.viz_app.measuring.sentence_costs import write_costs
+from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.records.measures import (
     FAILURES,
-    MEASURES,
-    STAGES,
     CorpusSummary,
     Measures,
     OwnMeasure,
@@ -155,7 +153,7 @@ def test_every_head_stands_beside_every_checkpoint(matrix: Start, measured: Ever
     assert unescape(line["name"]) == "on </s>"
     expected = [measured[step].values["end"]["encoder_self"][0, 1] for step in STEPS]
     assert_written(array(line["y"]), expected)
-    names = {MEASURE_DESCRIPTIONS[name].name: name for name in MEASURES}
+    names = {DESCRIBED[name].name: name for name in MEASURES}
     told = re.findall(r"- \*\*(.+?)\*\*: (.+)", "\n".join(each.value for each in app.markdown))
     assert told
     for measure, phases in told:
@@ -383,7 +381,7 @@ def test_costs_are_compared_on_the_same_sentences(
         for step in (20, 60)
     }
     for costs in tables.values():
-        write_costs(own_root / "tiny", costs)
+        costs.write(own_root / "tiny")
     app = start(measure="cost", kind="cross", layer="2", head="3")
     errors = difference_errors(all_costs(tables[60]), tables[60].tokens)
     values = np.array([by_head(measured[60], "cost")[head] for head in HEADS], np.float32)
@@ -393,9 +391,9 @@ def test_costs_are_compared_on_the_same_sentences(
     difference, error = cost_change(tables[60], tables[20], Head("cross", 1, 2)) or (0, 0)
     changed = f"from checkpoint 20 to 60 its cost changed by {difference:+.3f} ± {error:.3f} nats"
     assert changed in said(app)
-    write_costs(own_root / "tiny", replace(tables[20], sha256="other"))
+    replace(tables[20], sha256="other").write(own_root / "tiny")
     assert "its cost changed" not in said(start(measure="cost"))
-    write_costs(own_root / "tiny", replace(tables[60], sha256="other"))
+    replace(tables[60], sha256="other").write(own_root / "tiny")
     assert "as if each head were measured on other sentences" in said(start(measure="cost"))
 
 
@@ -409,7 +407,7 @@ def test_other_measures_are_compared_on_the_same_resamples(
     }
     assert "rank" not in lists_of(start(measure="entropy"), lists)
     for resamples in tables.values():
-        write_resamples(own_root / "tiny", resamples)
+        resamples.write(own_root / "tiny")
     app = start(measure="entropy", kind="cross", layer="2", head="3")
     assert lists_of(app, lists)[1] == "rank"
     now, then = (
@@ -429,11 +427,11 @@ def test_other_measures_are_compared_on_the_same_resamples(
     assert change in said(app)
     assert lists_of(start(measure="by_token"), lists)[1] == "rank"
     before = {kind: of_kind[:15] for kind, of_kind in tables[60].deviations.items()}
-    write_resamples(own_root / "tiny", replace(tables[60], deviations=before))
+    replace(tables[60], deviations=before).write(own_root / "tiny")
     assert "rank" not in lists_of(start(measure="by_token"), lists)
-    write_resamples(own_root / "tiny", replace(tables[20], sha256="other"))
+    replace(tables[20], sha256="other").write(own_root / "tiny")
     assert "heads have changed" not in said(start(measure="entropy"))
-    path = resamples_path(own_root / "tiny", 60)
+    path = Resamples.path(own_root / "tiny", 60)
     path.write_bytes(path.read_bytes()[:300])
     assert "resamples of step 60, or" in said(start(measure="entropy"))
 

@@ -28,7 +28,6 @@ from headwise.viz_app.analysis.rollout import rollout_of
 from headwise.viz_app.figures.heads import tile
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import mixed_tokens, residual_norm_maps
-from headwise.viz_app.measuring.head_means import write_means
 from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate.sinks.found import Sink
@@ -570,7 +569,7 @@ def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
     assert "costs" not in app.charts
 
     means = made_up_means(60, sha256=loaded.sha256)
-    write_means(folder, means)
+    means.write(folder)
     app = start_page("translate", own_root, **at)
     assert app.errors == []
     assert "its mean over the corpus" in app.captions
@@ -582,7 +581,7 @@ def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
         expected = costs[kind].numpy(force=True)
         assert_near(drawn[:, 4 * place : 4 * place + 3], expected, dtype=np.float32, size=size)
 
-    write_means(folder, made_up_means(60, sha256="other"))
+    made_up_means(60, sha256="other").write(folder)
     app = start_page("translate", own_root, **at)
     assert "the means are of other weights; measure again" in app.warnings[0]
 

@@ -22,7 +22,7 @@ from headwise.viz_app.measuring.batches import (
     batch_by_batch,
 )
 from headwise.viz_app.measuring.heads import rows_with_several_keys
-from headwise.viz_app.measuring.sums import punctuation_ids
+from headwise.viz_app.measuring.inputs import punctuation_ids
 
 MOST_FOUND = 50
 """Most rows that are kept."""

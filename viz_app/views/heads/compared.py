@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +21,11 @@ from headwise.viz_app.analysis.paired import (
     resampled_errors,
     stand_apart,
 )
-from headwise.viz_app.measuring.resamples import read_resamples, resamples_path
-from headwise.viz_app.measuring.sentence_costs import costs_path, read_costs
-from headwise.viz_app.records.measures import (
-    RESAMPLED,
-    CorpusSummary,
-    Measures,
-    Resamples,
-    SentenceCosts,
-)
+from headwise.viz_app.measuring.head_measures import DESCRIBED, RESAMPLED
+from headwise.viz_app.measuring.resamples import Resamples
+from headwise.viz_app.measuring.sentence_costs import SentenceCosts
+from headwise.viz_app.measuring.tensor_files import CheckpointRecord
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there
 from headwise.viz_app.views.shared.errors import describe_error
@@ -40,16 +35,7 @@ from headwise.viz_app.views.shared.measures import measures_of
 _Doubles = NDArray[np.float64]
 
 
-class _OfMeasures(Protocol):
-    """What a file beside the measures says that it belongs to."""
-
-    @property
-    def sha256(self) -> str: ...
-    @property
-    def corpus(self) -> CorpusSummary: ...
-
-
-Read = TypeVar("Read", bound=_OfMeasures)
+Kept = TypeVar("Kept", bound=CheckpointRecord)
 
 
 def sentence_costs_of(run: Run, measures: Measures) -> SentenceCosts | None:
@@ -61,7 +47,7 @@ def sentence_costs_of(run: Run, measures: Measures) -> SentenceCosts | None:
     here = given_measures(run, measures.step)
     if here is not None and here.measures is measures:
         return here.costs
-    found = _read(run, measures, "costs by sentence read", costs_path, read_costs)
+    found = _read(run, measures, SentenceCosts)
     shapes = {kind: array.shape[1:] for kind, array in found.costs.items()} if found else {}
     return found if shapes == run.description.shapes else None
 
@@ -75,24 +61,18 @@ def resamples_of(run: Run, measures: Measures) -> Resamples | None:
     here = given_measures(run, measures.step)
     if here is not None and here.measures is measures:
         return here.resamples
-    found = _read(run, measures, "resamples read", resamples_path, read_resamples)
+    found = _read(run, measures, Resamples)
     shapes = {kind: array.shape[2:] for kind, array in found.deviations.items()} if found else {}
     return found if shapes == run.description.shapes else None
 
 
-def _read(
-    run: Run,
-    measures: Measures,
-    what: str,
-    path_of: Callable[[Path, int], Path],
-    read: Callable[[Path, int], Read | None],
-) -> Read | None:
+def _read(run: Run, measures: Measures, kept: type[Kept]) -> Kept | None:
     """Read a file beside the measures; None if it is of other weights or another corpus."""
-    path = path_of(run.folder, measures.step)
+    path = kept.path(run.folder, measures.step)
     found = cached(
-        what,
+        f"{kept.what} read",
         (str(path), stamp_if_there(path)),
-        lambda: read(run.folder, measures.step),
+        lambda: kept.read(run.folder, measures.step),
         facts=lambda _: {"run": run.name, "step": measures.step},
     )
     if found is None or (found.sha256, found.corpus) != (measures.sha256, measures.corpus):
@@ -186,7 +166,7 @@ def change_note(run: Run, measures: Measures, name: str, head: Head, what: str) 
         return ""
     earlier, [difference], [error] = found
     sure = abs(difference) > 2 * error
-    unit = " nats per token" if name in ("cost", "gradient") else ""
+    unit = f" {DESCRIBED[name].unit}".rstrip()
     return (
         f"from checkpoint {earlier:,} to {measures.step:,} its {what} changed by "
         f"{difference:+.3f} ± {error:.3f}"

@@ -18,7 +18,6 @@ from headwise.viz_app.analysis.failures import (
     compare_with_chrf,
     worst_first,
 )
-from headwise.viz_app.analysis.head_descriptions import WORDS_NOTE
 from headwise.viz_app.analysis.head_ranking import (
     head_values,
     rank_correlation,
@@ -31,6 +30,7 @@ from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart
 from headwise.viz_app.heads.composition.section import show_composition
 from headwise.viz_app.heads.dictionary.section import show_writes
 from headwise.viz_app.heads.rows.section import show_find
+from headwise.viz_app.measuring.wording import WORDS_NOTE
 from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.heads.alike import show_alike

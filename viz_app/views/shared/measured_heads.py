@@ -8,19 +8,14 @@ from typing import Any
 
 from headwise.model.interface import Head, Kind
 from headwise.model.training.data import Pair
-from headwise.viz_app.analysis.head_descriptions import (
-    NO_BASELINES,
-    Baselines,
-    describe_head,
-    describe_value,
-    in_a_line,
-)
 from headwise.viz_app.analysis.head_ranking import head_values
 from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
-from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.measuring.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.even import even_head
-from headwise.viz_app.records.measures import MEASURES, Measures
+from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
+from headwise.viz_app.measuring.head_words import describe_head, describe_value, in_a_line
+from headwise.viz_app.measuring.wording import NO_BASELINES, Baselines
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.cache import cached, stamp_of
 from headwise.viz_app.views.shared.head_choice import choices_for
@@ -39,7 +34,7 @@ def striking_in(run: Run, measures: Measures, head: Head) -> dict[str, str]:
     """Return the most striking measures of a head, and what is said of each."""
     values = head_values(measures.values, head)
     beside = _beside(run, measures, head)
-    return describe_head(values, head.kind, beside=beside, baselines=measures.alignment)
+    return describe_head(values, head.kind, beside=beside)
 
 
 def choices_over_training(run: Run, measures: Measures | None, head: Head) -> dict[str, Any]:
@@ -57,10 +52,10 @@ def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: f
         before = [step for step in measures_of(run, run.steps()).by_step if step < value]
         after = f"after checkpoint {before[-1]:,}, " if before else ""
         return f"emerged {after}by checkpoint {value:,.0f}"
-    if name not in MEASURE_DESCRIPTIONS:  # somebody added it
+    if name not in DESCRIBED:  # somebody added it
         return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
     beside = _beside(run, measures, head).get(name, NO_BASELINES)
-    text = describe_value(name, head.kind, value, beside=beside, baselines=measures.alignment)
+    text = describe_value(name, head.kind, value, beside=beside)
     return special_tokens_of(run).name_in(text)
 
 
@@ -71,11 +66,9 @@ def _beside(run: Run, measures: Measures, head: Head) -> dict[str, Baselines]:
         name: Baselines(
             error_of(measures, name, head),
             even.get(name, {}).get(head.kind, math.nan),
-            *(
-                (_value(first, name, head), error_of(first, name, head))
-                if first is not None
-                else ()
-            ),
+            math.nan if first is None else _value(first, name, head),
+            math.nan if first is None else error_of(first, name, head),
+            measures.alignment,
         )
         for name in MEASURES
     }
@@ -103,7 +96,7 @@ def error_of(measures: Measures, name: str, head: Head) -> float:
     if name in errors:
         return float(errors[name][head.kind][at])
     value = _value(measures, name, head)
-    if MEASURE_DESCRIPTIONS[name].range != "share" or not 0 <= value <= 1:
+    if DESCRIBED[name].range != "share" or not 0 <= value <= 1:
         return math.nan
     return math.sqrt(value * (1 - value) / max(measures.corpus.sentences, 1))
 

@@ -13,9 +13,9 @@ import streamlit as st
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.head_ranking import emergence
-from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
 from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
+from headwise.viz_app.measuring.head_measures import DESCRIBED, Measure, in_groups
 from headwise.viz_app.records.measures import Measures, OwnMeasure
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
@@ -219,7 +219,7 @@ def baselines_note(name: str, run: Run, measures: Measures) -> str:
     Empty for other measures.
     """
     baselines = measures.alignment
-    if baselines is None or name not in ("aer_predicted", "aer_consumed"):
+    if baselines is None or name not in in_groups("alignment"):
         return ""
     return (
         f" With one link for each target word the rate is at least {baselines.lowest:.2f} here; on "
@@ -251,15 +251,15 @@ def own_measures(measured: Iterable[Measures]) -> dict[str, OwnMeasure]:
 
 def known_measures(measured: Iterable[Measures]) -> tuple[str, ...]:
     """Return the names of ours, and of those that ``own_measures`` returns."""
-    return (*MEASURE_DESCRIPTIONS, *own_measures(measured))
+    return (*DESCRIBED, *own_measures(measured))
 
 
-def measure_description(name: str, run: Run, measured: Iterable[Measures]) -> MeasureDescription:
+def measure_description(name: str, run: Run, measured: Iterable[Measures]) -> Measure:
     """Describe a measure of heads, which some checkpoints have, with a run's special tokens."""
-    if name not in MEASURE_DESCRIPTIONS:
+    if name not in DESCRIBED:
         own = own_measures(measured)[name]
-        return MeasureDescription(name, own.note, "", range=own.range, form=".3f")
-    about = MEASURE_DESCRIPTIONS[name]
+        return Measure(name=name, note=own.note, range=own.range, form=".3f")
+    about = DESCRIBED[name]
     tokens = special_tokens_of(run)
     in_formulas = replace(tokens, start=escape_latex(tokens.start), end=escape_latex(tokens.end))
     return replace(

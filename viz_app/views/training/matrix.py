@@ -12,12 +12,12 @@ import streamlit as st
 
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
-from headwise.viz_app.analysis.head_descriptions import Phase, phases
 from headwise.viz_app.analysis.head_ranking import head_table, head_values
-from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.figures.checkpoint_lines import measure_lines
 from headwise.viz_app.measuring.files import measured_steps
-from headwise.viz_app.records.measures import MEASURES, Measures
+from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
+from headwise.viz_app.measuring.head_words import Phase, phases
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -209,7 +209,7 @@ def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> 
 
     Dots stand for what was before these.
     """
-    form = MEASURE_DESCRIPTIONS[name].form
+    form = DESCRIBED[name].form
     values = {step: head_values(of.values, head)[name] for step, of in measured.items()}
 
     def at(step: int) -> str:

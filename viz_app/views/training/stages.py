@@ -14,9 +14,9 @@ import streamlit as st
 
 from headwise.model.interface import KINDS
 from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
-from headwise.viz_app.analysis.measure_descriptions import STAGE_DESCRIPTIONS, describe_stage
 from headwise.viz_app.figures.checkpoint_lines import StageChart, stage_charts
-from headwise.viz_app.records.measures import STREAM_SIZES, Measures
+from headwise.viz_app.measuring.checkpoint_measures import DRAWN, STREAM_SIZES, describe_stage
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, redraw_all
@@ -31,7 +31,7 @@ def show_stages(
     """Draw the measures that have a value at any of these steps, some of which may have none."""
     charts = {
         name: chart
-        for name in STAGE_DESCRIPTIONS
+        for name in DRAWN
         if not all(map(math.isnan, (chart := _chart(name, by_step, steps)).values))
     }
     sizes = {name: charts.pop(name) for name in STREAM_SIZES if name in charts}
@@ -108,7 +108,7 @@ def _show_sizes(
 def _explain(names: Iterable[str]) -> None:
     with st.expander("How these are measured"):
         for name in names:
-            about = STAGE_DESCRIPTIONS[name]
+            about = DRAWN[name]
             st.markdown(f"**{about.name}**: {escape_markdown(f'{about.note} {about.source}')}")
             st.latex(about.formula)
 
@@ -137,7 +137,7 @@ def _show_stages_of_learning(
 
 
 def _chart(name: str, by_step: Mapping[int, Measures], steps: Sequence[int]) -> StageChart:
-    about = STAGE_DESCRIPTIONS[name]
+    about = DRAWN[name]
     values = [by_step[step].stages[name] if step in by_step else math.nan for step in steps]
     errors = [
         by_step[step].stage_errors.get(name, math.nan) if step in by_step else math.nan

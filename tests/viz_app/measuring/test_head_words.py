@@ -1,50 +1,57 @@
-"""Measures, heads and failed translations in words."""
+"""Values of measures, and heads by what stands out in them, in words."""
 
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
 
 from headwise.model.interface import Kind
-from headwise.viz_app.analysis.failures import (
-    FAILURE_DESCRIPTIONS,
-    compare_with_chrf,
-    shares_below,
-    worst_first,
+from headwise.viz_app.measuring.checkpoint_measures import DRAWN, STAGES, describe_stage
+from headwise.viz_app.measuring.head_measures import MEASURES
+from headwise.viz_app.measuring.head_words import (
+    Phase,
+    describe_head,
+    describe_value,
+    in_a_line,
+    phases,
 )
-from headwise.viz_app.analysis.head_descriptions import Baselines, describe_head, describe_value
-from headwise.viz_app.analysis.measure_descriptions import (
-    MEASURE_DESCRIPTIONS,
-    STAGE_DESCRIPTIONS,
-    describe_stage,
-)
-from headwise.viz_app.records.measures import (
-    FAILURES,
-    MEASURES,
-    SCORE_MEASURES,
-    STAGES,
-    AlignmentBaselines,
-)
+from headwise.viz_app.measuring.wording import Baselines
+from headwise.viz_app.records.measures import AlignmentBaselines
 
 NAN = float("nan")
 BASELINES = AlignmentBaselines(lowest=0.06, diagonal=0.61)
+BESIDE = {
+    "cost": Baselines(0.002),
+    "aer_predicted": Baselines(alignment=BASELINES),
+    "aer_consumed": Baselines(alignment=BASELINES),
+}
 
 
-def test_everything_that_is_measured_is_described() -> None:
-    assert set(MEASURE_DESCRIPTIONS) == {*MEASURES, "emergence"}
-    assert set(FAILURE_DESCRIPTIONS) == set(FAILURES)
-    references = {about.reference for about in STAGE_DESCRIPTIONS.values()}
-    assert {*STAGE_DESCRIPTIONS} | references - {None} == {*STAGES}
-    for about in (*MEASURE_DESCRIPTIONS.values(), *STAGE_DESCRIPTIONS.values()):
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_measure_is_declared_whole(name: str) -> None:
+    """It has texts, one way of being computed, and, if it may stand out, a bound for that."""
+    measure = MEASURES[name]
+    assert measure.note.endswith((".", ")."))
+    assert measure.formula.count("{") == measure.formula.count("}")
+    ways = (measure.of_rows, measure.of_batch, measure.of_weights)
+    assert sum(way is not None for way in ways) == 1
+    assert "7.2" in describe_value(name, "cross", 7.25)
+    assert describe_value(name, "cross", NAN) == f"{measure.name}: no value"
+    if measure.group and measure.words:
+        lowest = -1.0 if measure.range == "signed" else 0.0
+        values, beside = np.linspace(lowest, 1, 201), Baselines(0.001, alignment=BASELINES)
+        striking = {measure.words.stands_out(value, beside) for value in values}
+        assert striking == ({True} if name == "cost" else {True, False})
+
+
+def test_measures_of_checkpoints_are_declared_whole() -> None:
+    references = {about.reference for about in DRAWN.values()}
+    assert {*DRAWN} | references - {None} == {*STAGES}
+    for about in DRAWN.values():
         assert about.note.endswith((".", ")."))
         assert about.formula.count("{") == about.formula.count("}")
-    signed = [name for name, about in MEASURE_DESCRIPTIONS.items() if about.range == "signed"]
-    assert signed == ["cost", *SCORE_MEASURES]
-    for name in MEASURES:
-        assert "7.2" in describe_value(name, "cross", 7.25)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +183,8 @@ def test_measures_without_words_are_refused() -> None:
 def test_alignment_is_said_against_the_diagonal(
     lowest: float, diagonal: float, value: float, how: str
 ) -> None:
-    baselines = AlignmentBaselines(lowest, diagonal)
-    assert describe_value("aer_consumed", "cross", value, baselines=baselines) == (
+    beside = Baselines(alignment=AlignmentBaselines(lowest, diagonal))
+    assert describe_value("aer_consumed", "cross", value, beside=beside) == (
         f"{how}: error rate {value:.2f}, of the diagonal {diagonal:.2f}, at best {lowest:.2f}"
     )
 
@@ -215,13 +222,12 @@ ALIGNED = {"aer_predicted": 0.45, "aer_consumed": 0.3, "entropy": 0.5, "cost": 0
     ],
 )
 def test_a_head_is_described_by_what_stands_out(values: dict[str, float], said: list[str]) -> None:
-    found = describe_head(values, "cross", beside={"cost": Baselines(0.002)}, baselines=BASELINES)
+    found = describe_head(values, "cross", beside=BESIDE)
     assert [text.partition(":")[0] for text in found.values()] == said
 
 
 def test_whole_descriptions_of_a_head() -> None:
-    beside = {"cost": Baselines(0.002)}
-    assert describe_head(ALIGNED, "cross", beside=beside, baselines=BASELINES) == {
+    assert describe_head(ALIGNED, "cross", beside=BESIDE) == {
         "aer_consumed": "follows the word alignment of consumed tokens: error rate 0.30, of the "
         "diagonal 0.61, at best 0.06",
         "cost": "switching it off costs 0.010 ± 0.002 nats per token",
@@ -247,47 +253,33 @@ def test_what_explains_the_scores_of_a_head_is_said_beyond_half_and_step_0() -> 
     )
 
 
-SOURCES = ["Those", "long words", "Three longer words", "a b c"]
+def test_a_line_has_the_words_without_the_numbers() -> None:
+    texts = [
+        "no place stands out: at most 0.21 on punctuation (an even head 0.14)",
+        "sharp: 0.31 of the largest possible entropy",
+        "matters: switching it off costs 0.088 ± 0.006 nats per token",
+    ]
+    assert in_a_line(texts) == "is sharp, matters, looks at no one place most"
+    looks = ["looks at the next token: 0.90 of its weight", "entropy: 0.41 of the largest"]
+    assert in_a_line(looks) == "looks at the next token"
+    assert in_a_line(["switching it off costs 0.010 nats per token"]) == (
+        "has nothing that stands out"
+    )
 
 
-def test_sentence_with_the_strongest_sign_comes_first() -> None:
-    assert worst_first([0.3, NAN, 0.9, -0.5], SOURCES) == [3, 0, 2]
-
-
-def test_order_of_sentences_does_not_follow_their_length() -> None:
-    generator = np.random.default_rng(1)
-    lengths = np.repeat(np.arange(1, 21), 20)
-    least = [generator.random(n).min() for n in lengths]
-    sources = [" ".join(["word"] * n) for n in lengths]
-    shares = shares_below(least, sources)
-    assert abs(float(np.corrcoef(lengths, shares)[0, 1])) < 0.1
-    assert float(np.corrcoef(lengths, least)[0, 1]) < -0.5
-    # A short sentence whose least word is low for its length comes before longer ones.
-    first = worst_first([*least, 0.05], [*sources, "word"])[:40]
-    assert len(lengths) in first
-
-
-def test_sentence_alone_has_no_share() -> None:
-    assert np.isnan(shares_below([0.5], ["word"])).all()
-    assert shares_below([0.5, 0.2], ["word", "word"]) == [1.0, 0.0]
-
-
-def test_comparison_with_chrf_says_what_was_found() -> None:
-    figures = np.arange(60) / 60
-    said = compare_with_chrf(figures.tolist(), (figures * 90).tolist(), ["word"] * 60)
-    assert said.startswith("Over 60 example sentences ")
-    low, high = re.findall(r"[+-]\d\.\d\d", said)[1:3]
-    assert -1 < float(low) <= float(high) <= 1
-    same = compare_with_chrf([0.5] * 4, [1.0, 2.0, 3.0, 4.0], ["word"] * 4)
-    assert same == "Over 4 example sentences it cannot be compared with chrF."
-
-
-def test_a_sentence_is_compared_with_those_about_as_long() -> None:
-    alike = ["word"] * 3
-    assert shares_below([1, 1, 2], alike) == [0.25, 0.25, 1]  # equal figures are half lower
-    np.testing.assert_equal(shares_below([math.nan, 1, 2], alike), [math.nan, 0, 1])
-    np.testing.assert_equal(shares_below([math.nan, math.nan, 1], alike), [math.nan] * 3)
-    # Of 30 sentences, each longer than the one before, the first is compared with the next 20.
-    figures = [50.0, *range(20), *[1_000.0] * 9]
-    longer = ["word" * (1 + place) for place in range(30)]
-    assert shares_below(figures, longer)[0] == 1
+def test_what_is_said_of_a_measure_changes_at_some_checkpoints() -> None:
+    texts = {
+        0: "entropy: 0.70 of the largest possible entropy",
+        50: "0.21 of its weight on the token before",
+        100: "sharp: 0.31 of the largest possible entropy",
+        200: "sharp: 0.30 of the largest possible entropy",
+        400: "entropy: no value",
+        800: "sharp: 0.29 of the largest possible entropy",
+    }
+    assert phases(texts) == [
+        Phase("", 0, 50),
+        Phase("sharp", 100, 200),
+        Phase("", 400, 400),
+        Phase("sharp", 800, 800),
+    ]
+    assert phases({}) == []

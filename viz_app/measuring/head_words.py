@@ -1,0 +1,124 @@
+"""Single heads in words, by their measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from types import MappingProxyType
+from typing import NamedTuple
+
+from headwise.model.interface import Kind
+from headwise.model.ties import descending
+from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES, Group, in_groups
+from headwise.viz_app.measuring.wording import NO_BASELINES, Baselines, WeightShare
+
+_LAST = "no place stands out"
+_WITHOUT_NUMBERS: Mapping[str, str] = {
+    _LAST: "looks at no one place most",
+    "sharp": "is sharp",
+    "spread almost evenly": "spreads almost evenly",
+}
+
+
+def describe_value(name: str, kind: Kind, value: float, *, beside: Baselines = NO_BASELINES) -> str:
+    """Say in words what a value of a measure means for a head; NaN gives “no value”.
+
+    What is known ``beside`` it decides whether a word is said.
+    """
+    measure = DESCRIBED.get(name)
+    if measure is None:
+        raise ValueError(f"name: expected a measure that is described here, got {name!r}")
+    if math.isnan(value):
+        return f"{measure.name}: no value"
+    if measure.words is None:
+        return f"{measure.name}: {value:{measure.form}}"
+    return measure.words.say(value, kind, beside)
+
+
+def describe_head(
+    values: Mapping[str, float],
+    kind: Kind,
+    *,
+    beside: Mapping[str, Baselines] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Describe a head by its most characteristic measures: where it looks, what it contributes.
+
+    Returns, for each of these, what is said of it. Each is said where its value stands out, in this
+    order: shares of its weight, the largest first, either of places or of tokens, since a token on
+    a place would count in both; the better alignment error rate, if the head follows the alignment;
+    entropy, if it is sharp or almost even. If none of these does, the description says so and gives
+    the largest share and the entropy. Then what explains its scores, the cost, and the distance if
+    it is far. Values are NaN where a measure is undefined for the kind; ``beside`` has what is
+    known of each measure.
+    """
+    known = {name: value for name, value in values.items() if not math.isnan(value)}
+    by = {name: beside.get(name, NO_BASELINES) for name in known}
+
+    def measured(*groups: Group, sign: int = 1) -> list[str]:
+        """List what is known of some groups, the largest first."""
+        names = [name for name in in_groups(*groups) if name in known]
+        return [names[place] for place in descending([sign * known[name] for name in names])]
+
+    def striking(names: Iterable[str]) -> list[str]:
+        words = {name: MEASURES[name].words for name in names}
+        return [name for name, of in words.items() if of and of.stands_out(known[name], by[name])]
+
+    weights, sharpness = measured("place", "token"), measured("sharpness")
+    beyond = striking(weights)
+    chosen = [name for name in beyond if MEASURES[name].group == MEASURES[beyond[0]].group]
+    chosen += striking([*measured("alignment", sign=-1)[:1], *sharpness])
+    texts = {}
+    if not chosen:
+        chosen = sharpness
+        for name in weights[:1]:
+            words = MEASURES[name].words
+            on = words.on if isinstance(words, WeightShare) else ""
+            texts[name] = f"{_LAST}: at most {known[name]:.2f} {on}{by[name].written()}"
+    others: tuple[Group, ...] = ("scores", "cost", "distance")
+    for group in others:
+        chosen = [*chosen, *striking(name for name in in_groups(group) if name in known)]
+    return texts | {
+        name: describe_value(name, kind, known[name], beside=by[name]) for name in chosen
+    }
+
+
+def in_a_line(texts: Iterable[str]) -> str:
+    """Return what ``describe_head`` says of a head in one line without a number.
+
+    What has a word only for its number, as a cost that neither matters nor does not, is left out.
+    """
+    said = [text.partition(": ")[0] for text in texts if ": " in text]
+    said = [each for each in said if each not in ("entropy", _LAST)] + [_LAST] * (_LAST in said)
+    said = [_WITHOUT_NUMBERS.get(each, each) for each in said]
+    said = [f"is {each}" if each.startswith("far from") else each for each in said]
+    return ", ".join(said) or "has nothing that stands out"
+
+
+class Phase(NamedTuple):
+    """Checkpoints in a row at which the same is said of a measure of a head."""
+
+    said: str
+    """Without the number; "" where nothing is."""
+    first: int
+    last: int
+
+
+def phases(texts: Mapping[int, str]) -> list[Phase]:
+    """Find when what is said of a measure of a head changes.
+
+    Args:
+        texts: step → what ``describe_value`` gives there, in the order of the steps.
+    """
+    said = {step: _said(text) for step, text in texts.items()}
+    found = []
+    for word, run in groupby(said, key=said.__getitem__):
+        steps = [*run]
+        found.append(Phase(word, steps[0], steps[-1]))
+    return found
+
+
+def _said(text: str) -> str:
+    """Return what a text says of a value, without the value."""
+    word, has_number, number = text.partition(": ")
+    return word if has_number and number != "no value" and word != "entropy" else ""

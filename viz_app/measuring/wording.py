@@ -1,0 +1,227 @@
+"""How values of heads are said in words, and from which value on a word is said.
+
+Each class is a way of saying the values of a measure; ``head_measures.py`` gives one to each.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.labels import OFF_NOTE
+from headwise.viz_app.records.measures import AlignmentBaselines
+
+LEAST_SHARE = 0.4
+"""Share of a head's weight beyond which the head is said to look there."""
+SHARP, EVEN = 0.4, 0.8
+"""Entropy below which a head is called sharp, and above which it is called almost even."""
+LITTLE, MUCH = 0.005, 0.05
+"""In nats per token: a smaller cost than ``LITTLE`` hardly matters, more than ``MUCH`` matters."""
+NEAR = 0.1
+"""Largest distance of an alignment error rate from the lowest possible one that is always near."""
+FAR = 0.3
+"""Distance to another checkpoint beyond which it is called far, and below which near."""
+LEAST_OF_SCORES = 0.5
+"""Share of the variance of a head's scores beyond which a part of it is said to explain them."""
+WORDS_NOTE = (
+    "A word is said where a value is two standard errors beyond its bound: where a head looks or "
+    f"rests, a share of {LEAST_SHARE}; sharp, an entropy below {SHARP}; almost even, above {EVEN}; "
+    f"a cost that hardly matters, below {LITTLE} nats per token, or matters, above {MUCH}; far, a "
+    f"distance of {FAR}; by position or by token, a share of {LEAST_OF_SCORES} of what tells keys "
+    "apart in its scores. Looks, rests, sharp, by, matters and in the way are said only of values "
+    "that are also beyond what an even head has and what the head itself had at step 0, which "
+    f"stand in brackets. {OFF_NOTE}"
+)
+"""Which values the words of a head are said of."""
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """What stands beside a measured value of a head, to judge it by; NaN where it is unknown."""
+
+    error: float = math.nan
+    """The value's standard error."""
+    even: float = math.nan
+    """What a head has whose rows are all even."""
+    first: float = math.nan
+    """What the head had at step 0, before it learned."""
+    first_error: float = math.nan
+    alignment: AlignmentBaselines | None = None
+    """What alignment error rates are compared with."""
+
+    @property
+    def doubled(self) -> float:
+        """Two standard errors; 0 if they are unknown."""
+        return 2 * _known(self.error)
+
+    def is_above(self, value: float, bound: float) -> bool:
+        """Return whether a value is at least two standard errors above a bound."""
+        return value >= bound + self.doubled
+
+    def is_below(self, value: float, bound: float) -> bool:
+        """Return whether a value is more than two standard errors below a bound."""
+        return value < bound - self.doubled
+
+    def is_new(self, value: float, *, below: bool = False) -> bool:
+        """Return whether a value is above an even head's and that at step 0, or below them.
+
+        By at least two standard errors: from step 0 those of the difference, as of independent
+        values, which is more than that of the same sentences.
+        """
+        apart = 2 * math.hypot(_known(self.error), _known(self.first_error))
+        sign = -1 if below else 1
+        after = math.isnan(self.first) or sign * (value - self.first) >= apart
+        uneven = math.isnan(self.even) or sign * (value - self.even) >= self.doubled
+        return after and uneven
+
+    def plus_minus(self, form: str) -> str:
+        """Return the error as it stands behind a value, if it is known."""
+        return "" if math.isnan(self.error) else f" ± {self.error:{form}}"
+
+    def written(self, form: str = ".2f") -> str:
+        """Return what is known of the other two in brackets, with a space before."""
+        known = {"an even head": self.even, "checkpoint 0 had": self.first}
+        said = [f"{name} {value:{form}}" for name, value in known.items() if not math.isnan(value)]
+        return f" ({', '.join(said)})" if said else ""
+
+
+def _known(error: float) -> float:
+    return 0.0 if math.isnan(error) else error
+
+
+NO_BASELINES = Baselines()
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Says a value in a sentence without a word for it; ``{value}`` stands for it."""
+
+    text: str
+
+    def say(self, value: float, kind: Kind, beside: Baselines) -> str:
+        """Say a value of a head of some kind: a word, if there is one, a colon, and the number."""
+        return self.text.format(value=value) + beside.written()
+
+    def stands_out(self, value: float, beside: Baselines) -> bool:
+        """Return whether the value is among what is most striking in a head."""
+        return False
+
+
+@dataclass(frozen=True)
+class WeightShare(Wording):
+    """Says a share of a head's weight."""
+
+    on: str
+    """Where the weight is, as in "on </s>"."""
+    across: str = ""
+    """``text`` for cross-attention, if it is another."""
+
+    def say(self, value: float, kind: Kind, beside: Baselines) -> str:
+        """Say where the head looks, if it does so, and its share."""
+        if not self.stands_out(value, beside):
+            return f"{value:.2f} of its weight {self.on}{beside.written()}"
+        looks = self.across if kind == "cross" and self.across else self.text
+        return f"{looks}: {value:.2f} of its weight{beside.written()}"
+
+    def stands_out(self, value: float, beside: Baselines) -> bool:
+        """Return whether the share is beyond its bound, an even head's and that at step 0."""
+        return beside.is_above(value, LEAST_SHARE) and beside.is_new(value)
+
+
+class Sharpness(Wording):
+    """Says an entropy relative to the largest possible one."""
+
+    def say(self, value: float, kind: Kind, beside: Baselines) -> str:
+        """Say whether rows are sharp or almost even, and the entropy."""
+        even, sharp = beside.is_above(value, EVEN), self._is_sharp(value, beside)
+        how = "spread almost evenly" if even else "sharp" if sharp else "entropy"
+        return f"{how}: {value:.2f} of the largest possible entropy{beside.written()}"
+
+    def stands_out(self, value: float, beside: Baselines) -> bool:
+        """Return whether rows are sharp or almost even."""
+        return beside.is_above(value, EVEN) or self._is_sharp(value, beside)
+
+    def _is_sharp(self, value: float, beside: Baselines) -> bool:
+        return beside.is_below(value, SHARP) and beside.is_new(value, below=True)
+
+
+class Cost(Wording):
+    """Says what switching a head off costs; always among what is said of a head."""
+
+    def say(self, value: float, kind: Kind, beside: Baselines) -> str:
+        """Say whether the head matters, and the cost."""
+        if beside.is_below(abs(value), LITTLE):
+            how = "hardly matters: "
+        elif beside.is_below(value, -LITTLE) and beside.is_new(value, below=True):
+            how = "is in the way: "
+        else:
+            how = "matters: " if beside.is_above(value, MUCH) and beside.is_new(value) else ""
+        verb = "gains" if round(value, 3) < 0 else "costs"
+        return (
+            f"{how}switching it off {verb} {abs(value):.3f}{beside.plus_minus('.3f')} nats per "
+            f"token{beside.written('+.3f')}"
+        )
+
+    def stands_out(self, value: float, beside: Baselines) -> bool:
+        """Return True."""
+        return True
+
+
+class Distance(Wording):
+    """Says how far a head is from what it is at another checkpoint, which ``text`` names."""
+
+    def say(self, value: float, kind: Kind, beside: Baselines) -> str:
+        """Say whether it is near or far, and the distance."""
+        near, far = beside.is_below(value, FAR), self.stands_out(value, beside)
+        how = "far from" if far else "near" if near else "at some distance from"
+        return f"{how} what it is at {self.text}: distance {value:.2f}"
+
+    def stands_out(self, value: float, beside: Baselines) -> bool:
+        """Return whether it is far."""
+        return beside.is_above(value, FAR)
+
+
+class ScoreShare(Wording):
+    """Says which share of the variance of its scores a part, which ``text`` names, explains."""
+
+    def say(self, value: float, kind: Kind, beside: Baselines) -> str:
+        """Say the part and its share."""
+        share = f"{round(value, 2) + 0.0:.2f}{beside.plus_minus('.2f')}"  # no -0.00
+        return f"{self.text}: {share} of what tells keys apart{beside.written()}"
+
+    def stands_out(self, value: float, beside: Baselines) -> bool:
+        """Return whether the share is beyond its bound and that at step 0."""
+        return beside.is_above(value, LEAST_OF_SCORES) and beside.is_new(value)
+
+
+class AlignmentError(Wording):
+    """Says an alignment error rate against those of the diagonal and the best possible links."""
+
+    def say(self, value: float, kind: Kind, beside: Baselines) -> str:
+        """Say whether the head follows the word alignment, and the rate."""
+        baselines, rate = beside.alignment, f"{value:.2f}{beside.plus_minus('.2f')}"
+        if baselines is None:
+            return f"alignment error rate {rate} by {self.text}"
+        above, follows = beside.is_above(value, baselines.diagonal), "follows the word alignment of"
+        if self.stands_out(value, beside):
+            how = f"{follows} {self.text} tokens: "
+        elif beside.is_below(value, baselines.diagonal):
+            how = f"{follows} {self.text} tokens in part: "
+        else:
+            how = f"does not follow the word alignment of {self.text} tokens: " if above else ""
+        return (
+            f"{how}error rate {rate}{'' if how else f' by {self.text}'}, of the diagonal "
+            f"{baselines.diagonal:.2f}, at best {baselines.lowest:.2f}{beside.written()}"
+        )
+
+    def stands_out(self, value: float, beside: Baselines) -> bool:
+        """Return whether a rate is nearer to the lowest possible one than to the diagonal's.
+
+        Where the diagonal is nearly right itself, as in a copying task, ``NEAR`` the lowest is
+        enough.
+        """
+        if (baselines := beside.alignment) is None:
+            return False
+        enough = max((baselines.lowest + baselines.diagonal) / 2, baselines.lowest + NEAR)
+        return value + beside.doubled <= enough
