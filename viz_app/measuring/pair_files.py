@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import orjson
-from pydantic import Field
+from pydantic import StringConstraints
 
-from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
+from headwise.model.files import CheckpointError
 from headwise.model.interface import KINDS, Kind
-from headwise.model.validation import format_version, validate_json
+from headwise.viz_app.measuring.json_files import Finite, read_json, write_json
 from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores
 from headwise.viz_app.records.trace import Floats
@@ -27,11 +26,8 @@ PAIRS_VERSION = 1
 SENTENCES = Path(__file__).parent.parent / "sentences"
 """Folder of the program's sentences: for each pair of languages examples, such as en-es.jsonl, and
 contrastive pairs, such as en-es.pairs.jsonl."""
-_DECIMALS = 5
 _LETTERS = "-=+"
 """How a pair counts: the wrong target is likelier, both are equally likely, the right one is."""
-_LARGEST = 1e9
-_Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class _File:
     """Source, right target, wrong target, phenomenon."""
     checkpoints: list[_Scores]
     heads_step: int | None
-    heads: list[tuple[Kind, int, int, str]]
+    heads: list[tuple[Kind, int, int, Annotated[str, StringConstraints(pattern=r"^[-=+]+$")]]]
     """Kind, layer, head, and a letter for each pair."""
 
 
@@ -55,8 +51,8 @@ class _Scores:
 
     step: int
     sha256: str
-    right: list[_Number]
-    wrong: list[_Number]
+    right: list[Finite]
+    wrong: list[Finite]
 
 
 def pairs_path(folder: Path) -> Path:
@@ -82,16 +78,12 @@ def write_pairs(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -
         CheckpointError: if it cannot be written.
     """
     measured = _with_earlier(folder, measured, steps)
-    make_folder(folder / "measures")
     file = _File(
         format_version=PAIRS_VERSION,
         run=measured.run,
         name=measured.name,
         pairs=[(pair.source, pair.right, pair.wrong, pair.phenomenon) for pair in measured.pairs],
-        checkpoints=[
-            _Scores(scores.step, scores.sha256, _rounded(scores.right), _rounded(scores.wrong))
-            for scores in measured.checkpoints.values()
-        ],
+        checkpoints=[_Scores(*vars(scores).values()) for scores in measured.checkpoints.values()],
         heads_step=measured.heads_step,
         heads=[
             (kind, layer, head, "".join(_LETTERS[round(2 * one)] for one in counted[layer, head]))
@@ -99,18 +91,7 @@ def write_pairs(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -
             for layer, head in np.ndindex(counted.shape[:2])
         ],
     )
-    # A line for each of these, and for each pair, checkpoint and head: a change can be read.
-    lines = [
-        orjson.dumps(name)
-        + b":"
-        + (
-            b"[\n" + b",\n".join(map(orjson.dumps, value)) + b"\n]"
-            if isinstance(value, list) and value
-            else orjson.dumps(value)
-        )
-        for name, value in vars(file).items()
-    ]
-    write_bytes(pairs_path(folder), b"{" + b",\n".join(lines) + b"}\n")
+    write_json(pairs_path(folder), file, items_apart=True)
 
 
 def _with_earlier(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -> MeasuredPairs:
@@ -133,10 +114,6 @@ def _with_earlier(folder: Path, measured: MeasuredPairs, steps: Collection[int])
     return replace(measured, checkpoints=dict(sorted({**kept, **measured.checkpoints}.items())))
 
 
-def _rounded(values: Doubles) -> list[float]:
-    return [round(value, _DECIMALS) + 0.0 for value in values.tolist()]  # no -0.0
-
-
 # --- reading -------------------------------------------------------------------------------------
 
 
@@ -151,18 +128,8 @@ def read_measured_pairs(folder: Path) -> MeasuredPairs | None:
     path = pairs_path(folder)
     if not path.exists():
         return None
-    try:
-        content = read_bytes(path)
-        version = format_version(content)
-        if version == PAIRS_VERSION:
-            return _rebuild(validate_json(_File, content))
-    except ValueError as error:
-        raise CheckpointError(
-            f"{path}: not the accuracy on pairs, or damaged ({error}); measure it again"
-        ) from error
-    raise CheckpointError(
-        f"{path}: format version {version!r}, this program reads {PAIRS_VERSION}; measure again"
-    )
+    what = "the accuracy on pairs"
+    return read_json(path, _File, _rebuild, what=what, version=PAIRS_VERSION)
 
 
 def _rebuild(file: _File) -> MeasuredPairs:
@@ -205,23 +172,17 @@ def _by_kind(rows: list[tuple[Kind, int, int, str]], count: int) -> dict[Kind, F
     """Return how each pair counts without each head, (L, H, n) for each kind that has heads."""
     found: dict[Kind, Floats] = {}
     for kind in KINDS:
-        of_kind = {(layer, head): letters for one, layer, head, letters in rows if one == kind}
+        of_kind = sorted(row[1:] for row in rows if row[0] == kind)
         if not of_kind:
             continue
-        shape = tuple(max(place[axis] for place in of_kind) + 1 for axis in (0, 1))
-        if len(of_kind) != shape[0] * shape[1] or min(map(min, of_kind)) < 0:
+        shape = (of_kind[-1][0] + 1, max(head for _, head, _ in of_kind) + 1)
+        is_whole = len(of_kind) == shape[0] * shape[1]  # else all its places may be far too many
+        if not is_whole or [each[:2] for each in of_kind] != list(np.ndindex(shape)):
             raise ValueError(f"{kind}: expected each head of {shape[0]} layers of {shape[1]} once")
-        for letters in of_kind.values():
-            if len(letters) != count or not set(letters) <= set(_LETTERS):
-                raise ValueError(
-                    f"{kind}: expected {count} of the letters {_LETTERS}, got {letters[:40]!r}"
-                )
-        array = np.array(
-            [_LETTERS.index(letter) / 2 for _, row in sorted(of_kind.items()) for letter in row],
-            np.float32,
-        ).reshape(*shape, count)
+        if {len(letters) for _, _, letters in of_kind} != {count}:
+            raise ValueError(f"{kind}: expected {count} letters for each head")
+        counted = [_LETTERS.index(letter) / 2 for *_, letters in of_kind for letter in letters]
+        array = np.array(counted, np.float32).reshape(*shape, count)
         array.flags.writeable = False
         found[kind] = array
-    if sum(counted.shape[0] * counted.shape[1] for counted in found.values()) != len(rows):
-        raise ValueError("expected each head once")
     return found
