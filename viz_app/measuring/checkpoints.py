@@ -43,7 +43,7 @@ from headwise.viz_app.measuring.head_measures import (
 from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.inputs import MeasuredBatch, RunInputs
 from headwise.viz_app.measuring.resamples import Resamples
-from headwise.viz_app.measuring.sentence_costs import SentenceCosts, as_table
+from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
 from headwise.viz_app.measuring.sums import MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup
@@ -170,7 +170,7 @@ class CheckpointSums:
 
     def costs(self) -> SentenceCosts:
         """Return what each head costs each sentence, as in their file."""
-        return as_table(self.heads.costs(), *self._of)
+        return SentenceCosts(*self._of, *self.heads.costs())
 
     @property
     def _of(self) -> tuple[str, int, str, CorpusSummary]:

@@ -23,6 +23,7 @@ from headwise.viz_app.measuring.head_alignments import (
     Agreement,
     AlignedRows,
     Numbers,
+    PairLinks,
     align_pairs,
 )
 
@@ -30,19 +31,6 @@ BEST = "best"
 """Stands for the head with the lowest alignment error rate."""
 Symmetrisation = Literal["intersection", "union", "grow-diag-final-and"]
 SYMMETRISATIONS: tuple[Symmetrisation, ...] = get_args(Symmetrisation)
-
-
-@dataclass(frozen=True)
-class PairLinks:
-    """The word alignment of a pair, and the one with which it is compared."""
-
-    source_words: int
-    target_words: int
-    links: WordLinks
-    reference: WordLinks
-    weights: Numbers
-    """The head's weights, (target words, source words): summed over the tokens of a source word,
-    averaged over the rows of a target word. Tokens without a word have the rest of a row."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +70,11 @@ class Direction:
             rows=self.rows,
             left_out=left_out,
             agreement=agreement,
-            weights_of=place,
+            head=place,
         ):
             if advances:
                 self.advance()
-            if pair is None:
-                yield None
-            else:
-                links, weights = pair.links(place), pair.weights
-                yield PairLinks(
-                    pair.source_words, pair.target_words, links, pair.reference, weights
-                )
+            yield pair
 
     def score(self) -> Agreement:
         """Compare the alignments of every head with the reference."""

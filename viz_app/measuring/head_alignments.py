@@ -44,25 +44,19 @@ Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class AlignedPair:
-    """A pair is aligned by each head, which links every target word to one source word."""
+class PairLinks:
+    """The word alignment of a pair by a head, and the one with which it is compared."""
 
     source_words: int
-    chosen: NDArray[np.int64]
-    """Source word of each target word, (H, V)."""
+    target_words: int
+    links: WordLinks
+    """(source word, target word), one for each target word."""
     reference: WordLinks
-    """The links with which those of the heads are compared."""
     weights: Numbers
-    """Weights between words of the head that was asked for, (V, source words)."""
-
-    @property
-    def target_words(self) -> int:
-        """Return the number of target words."""
-        return self.chosen.shape[1]
-
-    def links(self, head: int) -> WordLinks:
-        """Return the links of a head, given by its place among the H."""
-        return {(int(source), target) for target, source in enumerate(self.chosen[head])}
+    """The head's weights, (target words, source words): summed over the tokens of a source word,
+    averaged over the rows of a target word. Tokens without a word have the rest of a row."""
+    chosen: NDArray[np.int64]
+    """Source word of each target word by every head, (H, V)."""
 
 
 @dataclass
@@ -112,14 +106,14 @@ def align_pairs(
     rows: AlignedRows,
     left_out: LeftOutCounts,
     agreement: Agreement | None = None,
-    weights_of: int = 0,
-) -> Iterator[AlignedPair | None]:
+    head: int = 0,
+) -> Iterator[PairLinks | None]:
     """Align pairs by all heads, in order; None for a pair with an empty side or too many tokens.
 
     The model is forced to write the target of each pair, which comes with its reference links.
     ``PAIRS_AT_A_TIME`` of them are read ahead. Pairs that are left out are counted in ``left_out``;
-    the links of every head are compared with the reference in ``agreement``, if it is given; the
-    weights between words are those of the head at place ``weights_of``.
+    the links of every head are compared with the reference in ``agreement``, if it is given; links
+    and weights are those of the ``head`` with this place among the H.
 
     Raises:
         DataError: if a reference links words that are not there.
@@ -139,9 +133,9 @@ def align_pairs(
                 encoded.append(sentence)
             else:
                 left_out.empty += 1
-        found: dict[int, AlignedPair] = {}
+        found: dict[int, PairLinks] = {}
         for batch in batches_by_length(encoded):
-            found |= _align(model, tokenizers, batch, links, rows, agreement, weights_of)
+            found |= _align(model, tokenizers, batch, links, rows, agreement, head)
         yield from (found.get(number) for number, _ in chunk)
 
 
@@ -165,8 +159,8 @@ def _align(
     links: Mapping[int, Links],
     rows: AlignedRows,
     agreement: Agreement | None,
-    weights_of: int,
-) -> dict[int, AlignedPair]:
+    head: int,
+) -> dict[int, PairLinks]:
     aligned = align_batch(batch, tokenizers, lambda s: links[s.number], model.device)
     if aligned is None:
         return {}
@@ -174,19 +168,22 @@ def _align(
     weights = attention_maps(model, ids)[0]["cross"]
     queries = aligned.predicted if rows == "predicted" else aligned.consumed
     chosen = hard_alignment(weights, aligned, queries).cpu().numpy()
-    by_word = word_weights(weights[:, [weights_of]], aligned, queries)[:, 0].double().cpu().numpy()
+    by_word = word_weights(weights[:, [head]], aligned, queries)[:, 0].double().cpu().numpy()
     of_batch = [links[s.number] for s in batch]
     if agreement is not None:
         agreement.correct += count_correct_links(weights, aligned, queries).sum(0).cpu().numpy()
         agreement.made += sum(pair.target_words for pair in of_batch)
         agreement.sure += sum(len(pair.pairs) for pair in of_batch)
         agreement.sentences += len(batch)
-    return {
-        s.number: AlignedPair(
+    found = {}
+    for row, (s, pair) in enumerate(zip(batch, of_batch, strict=True)):
+        of_heads = chosen[row, :, : pair.target_words]
+        found[s.number] = PairLinks(
             pair.source_words,
-            chosen[row, :, : pair.target_words],
+            pair.target_words,
+            {(source, target) for target, source in enumerate(of_heads[head].tolist())},
             set(pair.pairs),
             by_word[row, : pair.target_words, : pair.source_words],
+            of_heads,
         )
-        for row, (s, pair) in enumerate(zip(batch, of_batch, strict=True))
-    }
+    return found

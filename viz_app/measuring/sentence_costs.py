@@ -5,29 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.model.interface import KINDS, Kind
+from headwise.model.interface import Kind
 from headwise.viz_app.measuring.tensor_files import CheckpointRecord
-from headwise.viz_app.records.measures import CorpusSummary
-from headwise.viz_app.records.trace import Floats
 
 MOST_SENTENCES = 4_096
 """Costs are kept of the sentences with a lower place in the corpus, so that memory is bounded."""
-_LARGEST = float(np.finfo(np.float16).max)
-
-
-@dataclass(frozen=True)
-class SentenceCost:
-    """The costs of one sentence: kind → (L, H), and its target tokens."""
-
-    tokens: int
-    costs: Mapping[Kind, Floats]
 
 
 @dataclass(frozen=True)
@@ -56,23 +45,3 @@ class SentenceCosts(CheckpointRecord):
 
 read_costs = SentenceCosts.read
 """Reads the costs by sentence of a step from a run's folder; None if there are none."""
-
-
-def as_table(
-    found: Sequence[tuple[int, SentenceCost]], run: str, step: int, sha256: str, of: CorpusSummary
-) -> SentenceCosts:
-    """Put the costs of sentences, by their places in the corpus, into one record."""
-    rows = sorted(found, key=lambda row: row[0])
-    costs = {
-        kind: np.stack([each.costs[kind] for _, each in rows]).clip(-_LARGEST, _LARGEST)
-        for kind in KINDS
-    }
-    return SentenceCosts(
-        run=run,
-        step=step,
-        sha256=sha256,
-        corpus=of,
-        places=np.array([place for place, _ in rows], np.int32),
-        tokens=np.array([each.tokens for _, each in rows], np.int32),
-        costs={kind: array.astype(np.float16) for kind, array in costs.items()},
-    )

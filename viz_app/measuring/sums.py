@@ -19,7 +19,7 @@ from headwise.viz_app.measuring.checkpoint_measures import DRAWN, OF_CORPUS
 from headwise.viz_app.measuring.head_measures import MEASURES, RESAMPLED, in_groups, own_measure
 from headwise.viz_app.measuring.heads import HeadSum, RowMeasure
 from headwise.viz_app.measuring.inputs import MeasuredBatch, costs_of
-from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES, SentenceCost
+from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES
 from headwise.viz_app.measuring.words import count_baseline_links
 from headwise.viz_app.records.measures import AlignmentBaselines
 from headwise.viz_app.records.trace import Floats
@@ -29,6 +29,7 @@ from headwise.viz_app.trace.memory import measuring_bytes
 if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes
 
+SentenceCostArrays = tuple[NDArray[np.int32], NDArray[np.int32], dict[Kind, NDArray[np.float16]]]
 _RESAMPLES = 200
 """Resamples of the bootstrap."""
 _SEED = 0
@@ -117,7 +118,8 @@ class MeasureSums:
             for kind, (layers, heads) in self._shapes.items()
         }
         self._of_model = {name: Bootstrap(1, device) for name in OF_CORPUS}
-        self._costs: dict[int, SentenceCost] = {}  # by place in the corpus
+        # By place in the corpus: tokens, and costs (L, H) of each kind.
+        self._costs: dict[int, tuple[int, list[Floats]]] = {}
         # Correct links of the two baselines of alignment, and |A| + |S|.
         self._baselines = torch.zeros(3, dtype=torch.float64, device=device)
 
@@ -156,11 +158,11 @@ class MeasureSums:
         self._of_heads[name, kind].add(places, found.total, found.count)
 
     def _keep_costs(self, batch: MeasuredBatch) -> None:
-        arrays = {kind: of.float().cpu().numpy() for kind, of in batch.once(costs_of).items()}
-        for row, (place, count) in enumerate(zip(batch.places, batch.tokens.tolist(), strict=True)):
+        found = batch.once(costs_of)
+        arrays = [found[kind].float().cpu().numpy() for kind in self._shapes]
+        for place, tokens, *costs in zip(batch.places, batch.tokens.tolist(), *arrays, strict=True):
             if place < MOST_SENTENCES:
-                of_sentence = {kind: array[row] for kind, array in arrays.items()}
-                self._costs[place] = SentenceCost(int(count), of_sentence)
+                self._costs[place] = (int(tokens), costs)
 
     def all_reduce(self, processes: Processes) -> None:
         """Add the sums of all processes; every process must call this."""
@@ -216,9 +218,15 @@ class MeasureSums:
         """Return the standard error of each mean that ``of_model`` has."""
         return {name: float(of.standard_errors()[0]) for name, of in self._of_model.items()}
 
-    def costs(self) -> list[tuple[int, SentenceCost]]:
-        """Return what each head costs each sentence, by its place in the corpus."""
-        return list(self._costs.items())
+    def costs(self) -> SentenceCostArrays:
+        """Return what each head costs each sentence: places, tokens and costs by kind."""
+        places = sorted(self._costs)
+        tokens, costs = zip(*(self._costs[place] for place in places), strict=True)
+        by_kind = {
+            kind: np.stack(of_kind).clip(-_LARGEST, _LARGEST).astype(np.float16)
+            for kind, of_kind in zip(self._shapes, zip(*costs, strict=True), strict=True)
+        }
+        return np.array(places, np.int32), np.array(tokens, np.int32), by_kind
 
     def alignment(self) -> AlignmentBaselines | None:
         """Return the alignment error rates of the two baselines; None without alignments."""

@@ -25,7 +25,8 @@ from headwise.viz_app.measuring.alignments import (
     with_reference,
     write_alignments,
 )
-from headwise.viz_app.measuring.directions import PairLinks, combine
+from headwise.viz_app.measuring.directions import combine
+from headwise.viz_app.measuring.head_alignments import PairLinks
 
 ALIGNMENTS = Alignments(
     corpus="valid.jsonl",
@@ -130,9 +131,9 @@ def test_links_grow_from_those_that_both_directions_have() -> None:
 
 def test_directions_of_other_words_are_refused() -> None:
     """The second pair has four source words in one direction, and three in the other."""
-    none = np.zeros((0, 0))
-    forward = [PairLinks(1, 1, {(0, 0)}, set(), none), PairLinks(4, 5, {(2, 3)}, set(), none)]
-    backward = [PairLinks(1, 1, {(0, 0)}, set(), none), PairLinks(5, 3, set(), set(), none)]
+    none = (np.zeros((0, 0)), np.zeros((0, 0), np.int64))
+    forward = [PairLinks(1, 1, {(0, 0)}, set(), *none), PairLinks(4, 5, {(2, 3)}, set(), *none)]
+    backward = [PairLinks(1, 1, {(0, 0)}, set(), *none), PairLinks(5, 3, set(), set(), *none)]
     with pytest.raises(DataError, match=r"pair 2: .* \(4, 5\) .* forward, \(3, 5\) in reverse"):
         list(combine(iter(forward), iter(backward), "union"))
 

@@ -187,8 +187,12 @@ def test_agreement_with_a_reference(model: Transformer) -> None:
     found = list(
         align_pairs(model, WORDS, pairs, rows="predicted", left_out=left_out, agreement=agreement)
     )
-    assert [pair and pair.links(0) for pair in found] == [{(0, 0)}, None, BY_FIRST]
-    assert [pair and pair.links(1) for pair in found] == [{(0, 0)}, None, {(1, 0), (0, 1), (2, 2)}]
+    assert [pair and pair.links for pair in found] == [{(0, 0)}, None, BY_FIRST]
+    assert [pair and pair.chosen.tolist() for pair in found] == [
+        [[0], [0]],
+        None,
+        [[0, 2, 1], [1, 0, 2]],
+    ]
     assert left_out == LeftOutCounts(empty=1)
     assert (agreement.made, agreement.sure, agreement.sentences) == (4, 5, 2)
     assert_near(agreement.precision, [4 / 4, 1 / 4])

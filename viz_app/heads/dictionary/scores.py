@@ -127,7 +127,7 @@ def lexicon_of(
     counts: dict[int, Counter[int]] = {}
     references = ((each.pair, set[tuple[int, int]]()) for each in pairs)
     aligned = align_pairs(
-        model, tokenizers, references, rows="predicted", left_out=LeftOutCounts(), weights_of=head
+        model, tokenizers, references, rows="predicted", left_out=LeftOutCounts(), head=head
     )
     for sentence, found in zip(pairs, aligned, strict=True):
         if found is None:
