@@ -15,8 +15,8 @@ from headwise.model.files import write_bytes
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.api.patches import patch_texts
 from headwise.viz_app.core.options import CheckpointOptions
-from headwise.viz_app.core.record import check_out, written_as
-from headwise.viz_app.trace.patching import MOST_SECONDS
+from headwise.viz_app.core.patched import MOST_SECONDS
+from headwise.viz_app.core.record import check_out
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def main(arguments: PatchArguments) -> None:
         attribution=arguments.attribution,
         most_seconds=arguments.most_seconds,
     )
-    write_bytes(arguments.out, written_as(arguments.out.suffix, found.arrays()))
+    write_bytes(arguments.out, found.file(arguments.out.suffix))
     _LOG.info("patch: run %s, step %d, at %d", run.name, checkpoint.step, found.step + 1)
     first, second = (
         make_visible(text.strip()) for text in run.tokenizers.target.tokens(found.words)

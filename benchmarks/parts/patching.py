@@ -17,9 +17,8 @@ from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.work import A_SECOND
-from headwise.viz_app.analysis.correspondence import corresponding
-from headwise.viz_app.records.patching import Patching
-from headwise.viz_app.trace.patching import run_attribution, run_patching
+from headwise.viz_app.core.patched import run_attribution, run_patching
+from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.trace.sentence import run_trace
 
 TOKENS = 12
@@ -85,7 +84,7 @@ def asked(
     a, b = (run_trace(model, tokenizers, text, target) for text in texts)
     if (len(a.source), len(a.consumed)) != (TOKENS, TOKENS):
         raise ValueError(f"expected {TOKENS} tokens a side, got {a.source}, {a.consumed}")
-    given = model, a, b, corresponding(a.source, b.source), TOKENS - 1, (100, 200)
+    given = model, a, b.source, TOKENS - 1, (100, 200)
     return partial(run_patching, *given), partial(run_attribution, *given)
 
 

@@ -29,13 +29,13 @@ from headwise.model.interventions import head_costs
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.core import patched
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.trace import memory
 from headwise.viz_app.trace.account import run_account, run_source_effects, run_whole_effects
 from headwise.viz_app.trace.attention import run_attention, target_log_probability
 from headwise.viz_app.trace.layer import run_layer_trace
-from headwise.viz_app.trace.patching import run_attribution, run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.trace.budget import used
 from headwise.viz_app.views.shared.memory import give_back, use_few_arenas
@@ -57,9 +57,12 @@ source = [*[7] * n, EOS]
 trace = run_trace(model, pair, "w1", "w2")
 long = run_trace(model, pair, text, text)
 other = run_trace(model, pair, "w2" + text[2:], text)
-stretches = corresponding(long.source, other.source)
 account = run_account(model, long, 1, 9)
 status = Path("/proc/self/status")
+
+def patch_of_one_stretch():
+    patched.corresponding = lambda a, b: corresponding(a, b)[:1]
+    return patched.run_patching(model, long, other.source, 20, (5, 9))
 
 def peak():
     return next(int(line.split()[1]) for line in status.read_text().splitlines()
@@ -84,9 +87,9 @@ what = {
                        memory.effects_bytes(model.description, n + 1, n + 1)),
     "contributions": (lambda: contributions(model, PaddedIds.of([source], [ids], model)).source,
                       memory.contributions_bytes(model.description, n + 1, n + 1)),
-    "attribution": (lambda: run_attribution(model, long, other, stretches, n, (5, 9)),
+    "attribution": (lambda: patched.run_attribution(model, long, other.source, n, (5, 9)),
                     memory.patching_bytes(model.description, n + 1, n + 1)),
-    "patching": (lambda: run_patching(model, long, other, stretches[:1], 20, (5, 9)),
+    "patching": (patch_of_one_stretch,
                  memory.patching_bytes(model.description, n + 1, 21)),
     "greedy": (lambda: greedy(model, [source], (BOS,)),
                memory.decoding_bytes(model.description, n + 1)),

@@ -13,9 +13,8 @@ import tyro
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, edit
-from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.core.patched import run_patching
 from headwise.viz_app.patch import PatchArguments, main
-from headwise.viz_app.trace.patching import run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, near, rounding
 
@@ -158,8 +157,8 @@ def test_what_cannot_be_asked_is_refused(
 def test_names_are_those_of_the_cells(run: TrainedRun) -> None:
     model = load_weights(run, 60).model
     a = run_trace(model, run.tokenizers, A)
-    b = run_trace(model, run.tokenizers, OTHER, a.target_ids)
-    found = run_patching(model, a, b, corresponding(a.source, b.source), 2, (5, 6))
+    other = run_trace(model, run.tokenizers, OTHER).source
+    found = run_patching(model, a, other, 2, (5, 6))
     named = dict(found.named())
     assert len(named) == len(list(found.named()))
     for name, cell in {
@@ -178,16 +177,12 @@ def test_names_are_those_of_the_cells(run: TrainedRun) -> None:
         found.heads["cross"][0, 0] = 1
 
 
-def test_shares_are_not_divided_by_rounding_and_targets_must_be_one(run: TrainedRun) -> None:
+def test_shares_are_not_divided_by_rounding(run: TrainedRun) -> None:
     model = load_weights(run, 60).model
     a = run_trace(model, run.tokenizers, A)
-    found = run_patching(model, a, a, corresponding(a.source, a.source), 1, (5, 6))
+    found = run_patching(model, a, a.source, 1, (5, 6))
     assert found.nothing_to_restore
     with pytest.raises(ValueError, match="there is nothing to restore"):
         found.restored(found.stream_encoder)
-    b = run_trace(model, run.tokenizers, OTHER)
-    stretches = corresponding(a.source, b.source)
-    with pytest.raises(ValueError, match="expected two traces of one target"):
-        run_patching(model, a, b, stretches, 2, (5, 6))
     with pytest.raises(ValueError, match="expected a position from 0"):
-        run_patching(model, a, b, stretches, 99, (5, 6))
+        run_patching(model, a, a.source, 99, (5, 6))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -10,8 +11,28 @@ from numpy.typing import NDArray
 
 from headwise.model.interface import WordSpan
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.records.patching import Stretch
 from headwise.viz_app.records.trace import Floats, Tokens
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Tokens of A's source, and those of B's that stand in their place."""
+
+    a: WordSpan
+    b: WordSpan
+    same: bool
+    """Whether both are the same tokens."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is as long in B as in A, so that it can be patched position by position."""
+        return self.a.stop - self.a.start == self.b.stop - self.b.start
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The positions in A and B that correspond; none if it does not fit."""
+        both = zip(range(self.a.start, self.a.stop), range(self.b.start, self.b.stop), strict=True)
+        return list(both) if self.fits else []
 
 
 def corresponding(a: Tokens, b: Tokens) -> tuple[Stretch, ...]:
@@ -74,14 +95,10 @@ def counterpart(a: Tokens, b: Tokens, at: int) -> int | None:
 def places_of(stretches: tuple[Stretch, ...], length: int) -> NDArray[np.int64]:
     """Return for each position of A, of ``length``, that of B that corresponds; −1 for none."""
     places = np.full(length, -1)
-    for here, there in _pairs(stretches):
-        places[here] = there
-    return places
-
-
-def _pairs(stretches: tuple[Stretch, ...]) -> Iterator[tuple[int, int]]:
     for stretch in stretches:
-        yield from stretch.pairs
+        for here, there in stretch.pairs:
+            places[here] = there
+    return places
 
 
 def difference_where_corresponding(

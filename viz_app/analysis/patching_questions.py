@@ -6,12 +6,14 @@ All raise ValueError if there is no second sentence, or both have the same odds 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from headwise.viz_app.analysis.patching import PatchedPair, patch_label
 from headwise.viz_app.analysis.question import Asked, Choice, Place, Question, limited
+
+if TYPE_CHECKING:
+    from headwise.viz_app.core.patching import PatchedPair
 
 _NEAR = 0.005
 """Shares that are as near to the largest are right, too: they are written with two digits."""
@@ -41,7 +43,7 @@ def restoring_head(asked: Asked) -> Question:
 def _most_named(pair: PatchedPair, begins: str) -> Question:
     odds = {name: odds for name, odds in pair.patching.named() if name.startswith(begins)}
     shares = pair.patching.restored(np.array(list(odds.values())))
-    labels = (patch_label(name, pair.stretches, ()) for name in odds)
+    labels = map(pair.label, odds)
     return _most(pair, dict(zip(labels, shares.tolist(), strict=True)))
 
 

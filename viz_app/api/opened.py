@@ -27,6 +27,8 @@ from headwise.model.turning import ablate, turn
 from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
+from headwise.viz_app.core.patched import MOST_SECONDS
+from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary
 from headwise.viz_app.heads.composition.paths import PathEffects, path
 from headwise.viz_app.heads.composition.scores import Composition, composition
@@ -37,9 +39,7 @@ from headwise.viz_app.measuring.alike import AlikeHeads, heads_alike
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.account import Account
-from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.trace.account import run_account, word_to_compare
-from headwise.viz_app.trace.patching import MOST_SECONDS
 from headwise.viz_app.trace.sentence import run_trace
 
 _NONE: Mapping[HeadLike, float] = MappingProxyType({})

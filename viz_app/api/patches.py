@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwise.model.interface import Seq2SeqModel, Tokenizers
-from headwise.viz_app.analysis.correspondence import corresponding, parting
-from headwise.viz_app.records.patching import Patching
+from headwise.viz_app.analysis.correspondence import parting
+from headwise.viz_app.core.patched import MOST_SECONDS, run_attribution, run_patching
+from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import single_token
-from headwise.viz_app.trace.patching import MOST_SECONDS, run_attribution, run_patching
 from headwise.viz_app.trace.sentence import run_trace
 
 
@@ -59,11 +59,9 @@ def patch_texts(
         first, second = a.predicted.ids[step], own.predicted.ids[step]
     else:
         raise ValueError("words: the two translations do not part at this token; name two words")
-    b = run_trace(model, tokenizers, other, a.target_ids)
-    asked = model, a, b, corresponding(a.source, b.source), step, (first, second)
     if attribution:
-        return run_attribution(*asked)
-    return run_patching(*asked, most_seconds=most_seconds)
+        return run_attribution(model, a, own.source, step, (first, second))
+    return run_patching(model, a, own.source, step, (first, second), most_seconds=most_seconds)
 
 
 def step_of(trace: Trace, at: int | str) -> int:

@@ -14,7 +14,7 @@ import pytest
 from headwise.model.interface import Head, WordSpan
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
-from headwise.viz_app.analysis.patching import PatchedPair
+from headwise.viz_app.analysis.correspondence import Stretch
 from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
@@ -26,11 +26,11 @@ from headwise.viz_app.analysis.question import (
 )
 from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
+from headwise.viz_app.core.patching import PatchedPair, Patching
 from headwise.viz_app.core.written import HeadDictionary
 from headwise.viz_app.records.account import Account, EncoderParts, StreamParts
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import PairScores
-from headwise.viz_app.records.patching import Patching, Stretch
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.trace.account import run_account
 from tests.floats import assert_near

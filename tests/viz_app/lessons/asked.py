@@ -15,9 +15,8 @@ from headwise.model.interventions import ablate
 from headwise.model.runs import log_file, read_log_file
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
-from headwise.viz_app.analysis.correspondence import corresponding, stretch_labels
+from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
@@ -25,6 +24,8 @@ from headwise.viz_app.analysis.question import (
     most_changed_row,
 )
 from headwise.viz_app.core.circuits import score_parts
+from headwise.viz_app.core.patched import run_patching
+from headwise.viz_app.core.patching import PatchedPair
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary, values_here
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
@@ -32,7 +33,6 @@ from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import run_account
-from headwise.viz_app.trace.patching import run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import make_asked
 from headwise.viz_app.views.shared.lessons import view_of
@@ -168,10 +168,9 @@ def _written(name: str, step: int, trace: Trace, head: Head) -> HeadDictionary:
 
 
 def _patched(name: str, step: int, a: Trace, other: str) -> PatchedPair:
-    own, b = traced(name, step, other, None), traced(name, step, other, a.target_text)
+    own = traced(name, step, other, None)
     both = zip(a.predicted.ids, own.predicted.ids, strict=False)
     at, words = next((at, each) for at, each in enumerate(both) if each[0] != each[1])
-    stretches = corresponding(a.source, b.source)
-    labels = tuple(stretch_labels(a.source, b.source, stretches))
-    model = model_of(name, step)
-    return PatchedPair(run_patching(model, a, b, stretches, at, words), labels, ("one", "other"))
+    found = run_patching(model_of(name, step), a, own.source, at, words)
+    labels = stretch_labels(a.source, own.source, found.stretches)
+    return PatchedPair(found, tuple(labels), ("one", "other"))

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,17 +22,17 @@ from headwise.model.checkpoint import (
     open_trained_run,
 )
 from headwise.viz_app.analysis.correspondence import corresponding
-from headwise.viz_app.analysis.patching import first_deciding
+from headwise.viz_app.core.patched import run_attribution, run_patched_translation, run_patching
+from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.patch import PatchArguments, main
-from headwise.viz_app.records.patching import Patching
-from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared import download, slices
+from headwise.viz_app.views.shared.asked import so_far
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
 from headwise.viz_app.views.shared.sentence_pairs import (
     Asked,
     TracedPair,
-    patched_so_far,
     patching_of,
 )
 from tests.floats import rounding
@@ -48,11 +47,9 @@ LOGITS = 40.0
 
 
 def patched(run: TrainedRun, words: tuple[str, str] = ("perro", "está"), at: int = 1):  # type: ignore[no-untyped-def]
-    """Trace both sentences and patch them, without the page."""
-    a = traced(run, CATS)
-    b = traced(run, OTHER, target=a.target_ids)
+    """What is asked of patches of the two sentences, without the page."""
     ids = tuple(run.tokenizers.target.encode(word)[0] for word in words)
-    return a, b, corresponding(a.source, b.source), at, ids
+    return traced(run, CATS), traced(run, OTHER).source, at, ids
 
 
 def said(app: Page) -> str:
@@ -75,8 +72,7 @@ def test_without_a_second_sentence_one_is_asked_for(start_page: Start) -> None:
 def test_maps_are_restored_shares_of_the_exact_passes(start_page: Start, run: TrainedRun) -> None:
     app = start_page("why", **AT, **PARTING, patching="true")
     assert (app.errors, app.warnings) == ([], [])
-    a, b, stretches, at, ids = patched(run)
-    found = run_patching(load_weights(run, 60).model, a, b, stretches, at, ids)
+    found = run_patching(load_weights(run, 60).model, *patched(run))
     assert f"log-odds of {found.odds_a:+.3f} and {found.odds_b:+.3f}" in said(app)
     bound = rounding(np.float32, LOGITS / abs(found.odds_b - found.odds_a))
     for key, odds in {
@@ -98,33 +94,19 @@ def test_maps_are_restored_shares_of_the_exact_passes(start_page: Start, run: Tr
     assert "has another number of tokens in B" in app.captions
 
 
-@pytest.mark.parametrize(
-    ("shares", "expected"),
-    [
-        ([[0.1, 0.2], [0.7, 0.9], [1.0, 0.0]], (1, 1)),
-        ([[np.nan, 0.5], [1.0, 1.0]], (0, 1)),
-        ([[0.4, np.nan], [-1.0, 0.49]], None),
-    ],
-)
-def test_what_brings_half_back_first_decides(
-    shares: list[list[float]], expected: tuple[int, int] | None
-) -> None:
-    assert first_deciding(np.array(shares)) == expected
-
-
 def test_a_patch_in_the_address_writes_the_translation_anew(
     start_page: Start, run: TrainedRun
 ) -> None:
-    a, b, stretches, at, _ = patched(run)
+    a, b, at, _ = patched(run)
     model = load_weights(run, 60).model
     for name in ("stream.encoder.2.3", "cross.2.1", "sublayer.decoder.1.cross"):
         app = start_page("why", **AT, **PARTING, patching="true", patch=name)
         assert (app.errors, app.warnings) == ([], [])
         prefix = run.tokenizers.prefix
-        ids = run_patched_translation(model, a, b, stretches, at, name, prefix)
+        ids = run_patched_translation(model, a, b, at, name, prefix)
         assert (run.tokenizers.target.decode(ids) or "(no text)") in app.texts
         own = traced(run, OTHER).target_ids
-        same = {a.target_ids: "as for A", own: "as for B"}.get(tuple(ids), "neither A's nor B's")
+        same = {a.target_ids: "as for A", own: "as for B"}.get(ids, "neither A's nor B's")
         [line] = [each for each in app.markdown if each.value.startswith("**A with it")]
         assert line.value.endswith(same)
     app = start_page("why", **AT, **PARTING, patching="true", patch="cross.9.9")
@@ -169,7 +151,9 @@ def test_maps_stand_side_by_side_and_their_difference_where_tokens_correspond(
     start_page: Start, run: TrainedRun, kind: str
 ) -> None:
     app = start_page("why", **AT, kind=kind, layer="2", head="3")
-    a, b, stretches, _, _ = patched(run)
+    a = traced(run, CATS)
+    b = traced(run, OTHER, target=a.target_ids)
+    stretches = corresponding(a.source, b.source)
     maps = [each.attention[kind][1, 2] for each in (a, b)]
     for letter, expected in zip("AB", maps, strict=True):
         app.expect_cells(f"pair_map_{letter}", expected)
@@ -385,8 +369,8 @@ class StoppedError(Exception):
 
 def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start) -> None:
     start_page("why", **AT)
-    a, b, stretches, at, ids = patched(run, at=2)
-    pair = TracedPair(replace(a, run="tiny", step=60), replace(b, run="tiny", step=60), stretches)
+    a, b, at, ids = patched(run, at=2)
+    weights, pair = weights_of(run, 60), TracedPair(a, traced(run, OTHER), ())
     told: list[tuple[int, int]] = []
 
     def stop(done: int, of: int) -> None:
@@ -397,16 +381,16 @@ def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start)
         patch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 100)
         for _ in range(3):
             with pytest.raises(StoppedError):
-                patching_of(run, pair, at, ids, stop)
+                patching_of(weights, pair, at, ids, stop)
         (first, of), *_, (last, _) = told
         assert [done for done, _ in told] == sorted({done for done, _ in told})
         assert 0 < first < last < of
-    known = patched_so_far(run, pair, at, ids)
+    known = so_far(weights, run_patching, a, b, at, ids)
     assert len(known) == last
     known[next(iter(known))] = 77.0  # what is known is not run again
-    found = patching_of(run, pair, at, ids, lambda done, of: told.append((done, of)))
+    found = patching_of(weights, pair, at, ids, lambda done, of: told.append((done, of)))
     assert told[-1] == (of, of)
-    whole = run_patching(load_weights(run, 60).model, a, b, stretches, at, ids)
+    whole = run_patching(load_weights(run, 60).model, a, b, at, ids)
     odds = np.array([[one for _, one in each.named()] for each in (found, whole)])
     differs = ~np.isclose(*odds, rtol=0, atol=rounding(np.float32, LOGITS), equal_nan=True)
     assert odds[0][differs].tolist() == [77.0]
@@ -437,8 +421,8 @@ def test_where_exact_passes_would_take_too_long_attribution_patching_is_drawn_al
     start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is run, whatever the address asks for; what is drawn is called an approximation."""
-    monkeypatch.setattr("headwise.viz_app.trace.patching.A_SECOND", 1)
-    monkeypatch.setattr("headwise.viz_app.trace.patching.patched_odds", None)
+    monkeypatch.setattr("headwise.viz_app.core.patched.A_SECOND", 1)
+    monkeypatch.setattr("headwise.viz_app.core.patched.patched_odds", None)
     asked = {"patching": "true", "attributed": "true", "compared": "true", "patch": "cross.2.1"}
     app = start_page("why", **AT, **PARTING, **asked)
     assert app.errors == []

@@ -13,7 +13,6 @@ from headwise.model.ties import descending
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.labels import numbered
-from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
@@ -26,6 +25,7 @@ from headwise.viz_app.analysis.question import (
 from headwise.viz_app.analysis.questions import Way, ask, read_parameters
 from headwise.viz_app.analysis.vector_questions import scaled_row
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
+from headwise.viz_app.core.patching import PatchedPair
 from headwise.viz_app.core.written import HeadDictionary
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.lessons.records import Lesson, Step

@@ -8,18 +8,17 @@ import numpy as np
 
 from headwise.model.interface import Description
 from headwise.viz_app.analysis.correspondence import (
+    Stretch,
     corresponding,
     counterpart,
     parting,
     stretch_labels,
 )
-from headwise.viz_app.analysis.patching import PatchedPair
-from headwise.viz_app.records.patching import Patching, Stretch
+from headwise.viz_app.core.patched import require_time, run_attribution, run_patching
+from headwise.viz_app.core.patching import PatchedPair, Patching
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.memory import patching_bytes
-from headwise.viz_app.trace.patching import require_time, run_patching
-from headwise.viz_app.views.caches import Run, trace_of
-from headwise.viz_app.views.shared.accounts import of_prediction, so_far
+from headwise.viz_app.views.caches import Weights, trace_of, weights_of
+from headwise.viz_app.views.shared.asked import ask_slowly, ask_weights_of
 from headwise.viz_app.views.shared.prepared import prepared_pairs
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone
@@ -34,10 +33,6 @@ class TracedPair:
     a: Trace
     b: Trace
     stretches: tuple[Stretch, ...]
-
-    def needs(self, model: Description, source: int, target: int) -> int:
-        """Estimate the memory of patches on so many tokens of A and of the target."""
-        return patching_bytes(model, max(source, len(self.b.source)), target)
 
     def refused(self, model: Description, at: int) -> ValueError | None:
         """Return why exact patches at a step would take too long; None if they would not."""
@@ -151,47 +146,27 @@ def patched_pair_of(selection: Selection, trace: Trace, note_done: NoteDone) -> 
         ValueError: as ``question_of`` does.
     """
     asked, at, words = question_of(selection, trace)
-    found = patching_of(selection.run, asked.pair, at, words, note_done)
+    weights = weights_of(selection.run, selection.step)
+    found = patching_of(weights, asked.pair, at, words, note_done)
     labels = stretch_labels(asked.pair.a.source, asked.pair.b.source, asked.pair.stretches)
     first, second = (vocabulary_of(selection, "target").labels[word] for word in words)
     return PatchedPair(found, tuple(labels), (first, second))
 
 
 def patching_of(
-    run: Run,
-    pair: TracedPair,
-    at: int,
-    words: tuple[int, int],
-    note_done: NoteDone,
-    *,
-    step: int | None = None,
+    weights: Weights, pair: TracedPair, at: int, words: tuple[int, int], note_done: NoteDone
 ) -> Patching:
     """Run the first sentence of a pair once for each thing that can be taken from the second.
 
-    ``step`` is that of another checkpoint, if it is not the one of the traces. If ``note_done``
-    ends it, the next call goes on from there.
+    If ``note_done`` ends it, the next call goes on from there.
 
     Raises:
         CheckpointError: if the weights cannot be used.
         ValueError: if the two words are the same, or it would take too long.
     """
-    known = patched_so_far(run, pair, at, words, step=step)
-    return of_prediction(
-        "patching",
-        run,
-        pair.a,
-        at,
-        (pair.b.source.ids, words),
-        lambda model: run_patching(
-            model, pair.a, pair.b, pair.stretches, at, words, known=known, note_done=note_done
-        ),
-        step=step,
-        needs=pair.needs,
-    )
+    return ask_slowly(weights, run_patching, pair.a, note_done, pair.b.source, at, words)
 
 
-def patched_so_far(
-    run: Run, pair: TracedPair, at: int, words: tuple[int, int], *, step: int | None = None
-) -> dict[int, float]:
-    """Return what ``patching_of`` has found so far, in whichever session: place → odds."""
-    return so_far("patching", run, pair.a, at, (pair.b.source.ids, words), step=step)
+def attribution_of(weights: Weights, pair: TracedPair, at: int, words: tuple[int, int]) -> Patching:
+    """Approximate ``patching_of`` by one backward pass."""
+    return ask_weights_of(weights, run_attribution, pair.a, pair.b.source, at, words)

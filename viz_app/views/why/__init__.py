@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
-from headwise.viz_app.analysis.patching import PatchMap
+from headwise.viz_app.core.patching import PatchMap
 from headwise.viz_app.views.choices import NamedPins, choice
 
 _WORD = {"why": "this word"}

@@ -11,8 +11,10 @@ import streamlit as st
 from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.analysis.patching import (
+from headwise.viz_app.core.patching import (
     PATCH_MAPS,
+    Doubles,
+    Patching,
     PatchMap,
     map_of,
     patch_label,
@@ -20,13 +22,12 @@ from headwise.viz_app.analysis.patching import (
     row_label,
 )
 from headwise.viz_app.figures.maps import share_map
-from headwise.viz_app.records.patching import Doubles, Patching
+from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import Asked, patching_of
+from headwise.viz_app.views.shared.sentence_pairs import Asked, attribution_of, patching_of
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
-from headwise.viz_app.views.why.caches import attribution_of
 
 _MOST = 40
 """Checkpoints that are drawn; of more, some that are spread evenly."""
@@ -118,7 +119,7 @@ def _ask(
     """Return attribution patching of every checkpoint, at the same step and words."""
     run, found = selection.run, []
     for step in steps:
-        found.append(attribution_of(run, asked.pair, drawn.step, drawn.words, step=step))
+        found.append(attribution_of(weights_of(run, step), asked.pair, drawn.step, drawn.words))
         note(len(found), len(steps))
     return found
 
@@ -149,7 +150,7 @@ def _show_correlations(
             def note_passes(done: int, of: int) -> None:
                 note(len(rows) * of + done, len(steps) * of)
 
-            exact = patching_of(run, pair, quick.step, quick.words, note_passes, step=step)
+            exact = patching_of(weights_of(run, step), pair, quick.step, quick.words, note_passes)
             rows.append(rank_correlations(exact, quick))
         return rows
 

@@ -1,4 +1,4 @@
-"""Gives the page Why what it needs of a prediction: effects, drivers, contributions, patches.
+"""Gives the page Why what it needs of a prediction: effects, drivers, contributions.
 
 As in ``views/caches.py``, each is computed once, for all sessions, and kept in a bounded cache. All
 raise ``CheckpointError`` if the weights cannot be used.
@@ -13,7 +13,6 @@ from headwise.model.interface import Stack, WordSpan
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.records.account import Account, SourceEffects, StreamParts, WholeEffects
-from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import (
     run_cell,
@@ -24,14 +23,9 @@ from headwise.viz_app.trace.account import (
 )
 from headwise.viz_app.trace.attention import to_numpy
 from headwise.viz_app.trace.memory import contributions_bytes, effects_bytes
-from headwise.viz_app.trace.patching import (
-    run_attribution,
-    run_patched_translation,
-)
 from headwise.viz_app.views.caches import Run, weights_of
 from headwise.viz_app.views.shared.accounts import of_prediction, so_far
 from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.sentence_pairs import TracedPair
 
 
 def cell_of(
@@ -107,39 +101,6 @@ def source_effects_of(
         (account.word, account.instead, spans),
         lambda model: run_source_effects(model, trace, account, spans),
         needs=partial(effects_bytes, passes=len(spans) + 1),
-    )
-
-
-def attribution_of(
-    run: Run, pair: TracedPair, at: int, words: tuple[int, int], *, step: int | None = None
-) -> Patching:
-    """Approximate ``patching_of`` by one backward pass, perhaps of another checkpoint."""
-    return of_prediction(
-        "attribution patching",
-        run,
-        pair.a,
-        at,
-        (pair.b.source.ids, words),
-        lambda model: run_attribution(model, pair.a, pair.b, pair.stretches, at, words),
-        step=step,
-        needs=pair.needs,
-    )
-
-
-def patched_translation_of(run: Run, pair: TracedPair, at: int, name: str) -> tuple[int, ...]:
-    """Translate the first sentence of a pair under one patch; return the ids from ``<s>`` on."""
-    return of_prediction(
-        "translated under a patch",
-        run,
-        pair.a,
-        at,
-        (pair.b.source.ids, name),
-        lambda model: tuple(
-            run_patched_translation(
-                model, pair.a, pair.b, pair.stretches, at, name, run.tokenizers.prefix
-            )
-        ),
-        needs=pair.needs,
     )
 
 

@@ -8,12 +8,13 @@ from headwise.model.ties import first_largest
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import account_to_html
 from headwise.viz_app.trace.saved import npz_of
+from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.accounts import asked_account, compared_words
 from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import patching_of, question_of
+from headwise.viz_app.views.shared.sentence_pairs import attribution_of, patching_of, question_of
 from headwise.viz_app.views.shared.view import view
-from headwise.viz_app.views.why.caches import attribution_of, whole_effects_of
+from headwise.viz_app.views.why.caches import whole_effects_of
 
 
 def files_of_account(selection: Selection, trace: Trace) -> Files | None:
@@ -63,11 +64,12 @@ def files_of_patching(selection: Selection, trace: Trace) -> Files | None:
         return None
 
     def arrays() -> bytes:
+        weights = weights_of(run, selection.step)
         if exact:
-            found = patching_of(run, pair, at, words, lambda done, of: None)
+            found = patching_of(weights, pair, at, words, lambda done, of: None)
         else:
-            found = attribution_of(run, pair, at, words)
-        return npz_of(found.arrays())
+            found = attribution_of(weights, pair, at, words)
+        return found.file(".npz")
 
     return Files(
         f"The patches that are shown, {'' if exact else 'to first order, '}as arrays of log-odds",

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
-from headwise.model.interface import KINDS
 from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
-from headwise.viz_app.analysis.patching import (
+from headwise.viz_app.core.patched import run_patched_translation, run_patching
+from headwise.viz_app.core.patching import (
+    SUBLAYERS,
+    Patching,
     first_deciding,
+    is_of_encoder,
     patch_label,
     rank_correlations,
     sublayer_label,
 )
 from headwise.viz_app.figures.maps import share_map
-from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching, is_of_encoder
+from headwise.viz_app.views.caches import weights_of
+from headwise.viz_app.views.shared.asked import ask_trace, so_far
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import Asked, patched_so_far, patching_of
+from headwise.viz_app.views.shared.sentence_pairs import Asked, patching_of
 from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
 from headwise.viz_app.views.why.attributed import correlations_said, show_attributed
-from headwise.viz_app.views.why.caches import patched_translation_of
 
 _WIDE, _HALF, _THIRD = 620, 420, 300
 """Pixels of maps in a window of 1,280."""
@@ -65,19 +67,21 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
         _show_maps(selection, asked, quick, names)
         show_attributed(selection, asked, quick)
         return
+    weights = weights_of(selection.run, selection.step)
     count = sum(np.isfinite(odds) for _, odds in quick.named())
     if not st.toggle(
         f"Find what suffices: run A about {count:,} times, each with one thing of B",
         help="A batch at a time, while this page is in sight.",
         **control("patching", "Patching"),
     ):
-        done = len(patched_so_far(selection.run, asked.pair, quick.step, quick.words))
+        b = asked.pair.b.source
+        done = len(so_far(weights, run_patching, asked.pair.a, b, quick.step, quick.words))
         if 0 < done < count:
             st.caption(f"Stopped after {done:,}. Switched on again, it goes on from there.")
         return
     exact = in_slices(
         "Patching one thing after another",
-        lambda note: patching_of(selection.run, asked.pair, quick.step, quick.words, note),
+        lambda note: patching_of(weights, asked.pair, quick.step, quick.words, note),
         key="patching-progress",
         stop=lambda: change_view(patching=False),
     )
@@ -119,16 +123,16 @@ def _choose(key: str) -> None:
 def _show_map(
     selection: Selection,
     found: Patching,
-    odds: Doubles,
+    part: str,
     *,
-    prefix: str,
-    names: NDArray[np.str_],
     rows: list[str],
     columns: list[str],
     titles: tuple[str, str],
     width: int,
     chosen: str,
 ) -> None:
+    """Draw the shares of one of the arrays of odds."""
+    odds = found.parts()[part]
     shares, restored = found.restored(odds), _restored(found)
     hover = np.array(
         [
@@ -139,11 +143,11 @@ def _show_map(
             for y, row in enumerate(rows)
         ]
     )
-    key = f"patch_{prefix}"
+    key = f"patch_{part}"
     show_figure(
         share_map(
             shares.astype(np.float32),
-            names=names,
+            names=found.names()[part],
             hover=hover,
             selected=chosen,
             rows=rows,
@@ -155,7 +159,7 @@ def _show_map(
         ),
         key=key,
         alt=f"Restored share of each patch: {titles[0]} by {titles[1]}",
-        name=f"patching-{prefix.replace('_', '-')}",
+        name=f"patching-{part.replace('_', '-')}",
         on_select=lambda: _choose(key),
     )
 
@@ -166,14 +170,13 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
         "encoder": stretch_labels(a.source, b.source, found.stretches),
         "decoder": token_labels(a.consumed)[: found.step + 1],
     }
+    titles = {"encoder": "source token", "decoder": "token of the shared target so far"}
     said = st.container()
-    left, right = st.columns([3, 2], gap="medium")
     decided = []
-    for stack, place in (("encoder", left), ("decoder", right)):
-        odds = found.stream_encoder if stack == "encoder" else found.stream_decoder
-        layers, positions = odds.shape
-        rows = ["embedding", *(f"layer {n}" for n in range(1, layers))]
-        shares = found.restored(odds)
+    for stack, place in zip(columns, st.columns([3, 2], gap="medium"), strict=True):
+        part = f"stream_{stack}"
+        shares = found.restored(found.parts()[part])
+        rows = ["embedding", *(f"layer {n}" for n in range(1, len(shares)))]
         where = "none"
         if (first := first_deciding(shares)) is not None:
             where = f"{rows[first[0]]}, “{columns[stack][first[1]]}” ({shares[first]:+.2f})"
@@ -183,20 +186,10 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
             _show_map(
                 selection,
                 found,
-                odds,
-                prefix=f"stream_{stack}",
-                names=np.array(
-                    [
-                        [f"stream.{stack}.{y}.{x + 1}" for x in range(positions)]
-                        for y in range(layers)
-                    ]
-                ),
+                part,
                 rows=rows,
                 columns=columns[stack],
-                titles=(
-                    "left by",
-                    "source token" if stack == "encoder" else "token of the shared target so far",
-                ),
+                titles=("left by", titles[stack]),
                 width=_WIDE if stack == "encoder" else _HALF,
                 chosen=chosen,
             )
@@ -224,43 +217,28 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
 
 def _show_parts(selection: Selection, found: Patching, chosen: str) -> None:
     st.markdown("**Heads, and whole sublayers**")
-    for kind, place in zip(KINDS, st.columns(3, gap="small"), strict=True):
-        layers, heads = found.heads[kind].shape
-        with place:
-            _show_map(
-                selection,
-                found,
-                found.heads[kind],
-                prefix=f"heads_{kind}",
-                names=np.array(
-                    [[f"{kind}.{y + 1}.{x + 1}" for x in range(heads)] for y in range(layers)]
-                ),
-                rows=[f"layer {n + 1}" for n in range(layers)],
-                columns=[str(n + 1) for n in range(heads)],
-                titles=("", f"{KIND_NAMES[kind]}: head"),
-                width=_THIRD,
-                chosen=chosen,
-            )
-    for stack, place in zip(SUBLAYERS, st.columns(2, gap="small"), strict=True):
-        layers = len(found.sublayers[stack])
-        with place:
-            _show_map(
-                selection,
-                found,
-                found.sublayers[stack],
-                prefix=f"sublayers_{stack}",
-                names=np.array(
-                    [
-                        [f"sublayer.{stack}.{y + 1}.{name}" for name in SUBLAYERS[stack]]
-                        for y in range(layers)
-                    ]
-                ),
-                rows=[f"layer {n + 1}" for n in range(layers)],
-                columns=[sublayer_label(name) for name in SUBLAYERS[stack]],
-                titles=("", f"sublayer of the {stack}"),
-                width=_THIRD,
-                chosen=chosen,
-            )
+    heads = {
+        f"heads_{kind}": (f"{KIND_NAMES[kind]}: head", [str(n + 1) for n in range(odds.shape[1])])
+        for kind, odds in found.heads.items()
+    }
+    written = {
+        f"sublayers_{stack}": (f"sublayer of the {stack}", [*map(sublayer_label, names)])
+        for stack, names in SUBLAYERS.items()
+    }
+    for parts in (heads, written):
+        places = st.columns(len(parts), gap="small")
+        for place, (part, (title, columns)) in zip(places, parts.items(), strict=True):
+            with place:
+                _show_map(
+                    selection,
+                    found,
+                    part,
+                    rows=[f"layer {n + 1}" for n in range(len(found.parts()[part]))],
+                    columns=columns,
+                    titles=("", title),
+                    width=_THIRD,
+                    chosen=chosen,
+                )
 
 
 def _say_correlation(exact: Patching, quick: Patching) -> None:
@@ -295,7 +273,10 @@ def _show_translation(selection: Selection, asked: Asked, found: Patching, chose
     if not chosen:
         return
     run = selection.run
-    ids = patched_translation_of(run, asked.pair, found.step, chosen)
+    pair, prefix = asked.pair, run.tokenizers.prefix
+    ids = ask_trace(
+        run_patched_translation, run, pair.a, pair.b.source, found.step, chosen, tuple(prefix)
+    )
     own, other = asked.own_a.target_ids, asked.own_b.target_ids
     same = "as for A" if ids == own else "as for B" if ids == other else "neither A's nor B's"
     share = float(found.restored(np.array(dict(found.named())[chosen])))

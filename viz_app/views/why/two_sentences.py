@@ -8,9 +8,10 @@ import streamlit as st
 
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
-from headwise.viz_app.records.patching import Patching
+from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.accounts import target_labels
 from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -20,6 +21,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import (
     Asked,
     asked_of,
+    attribution_of,
     chosen_words,
     second_sentence,
 )
@@ -38,7 +40,6 @@ from headwise.viz_app.views.shared.vocabulary import (
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import choose_one
-from headwise.viz_app.views.why.caches import attribution_of
 from headwise.viz_app.views.why.pair_maps import show_pair_maps
 from headwise.viz_app.views.why.patches import show_patching
 
@@ -63,7 +64,7 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
     words = _choose_words(selection, asked, at)
     if words is None:
         return
-    quick = attribution_of(selection.run, asked.pair, at, words)
+    quick = attribution_of(weights_of(selection.run, selection.step), asked.pair, at, words)
     names = [escape_markdown(name) for name in target_labels(selection.run, words)]
     _say_odds(quick, names, selection.run.description.logit_cap)
     if quick.same_answer and not quick.nothing_to_restore:

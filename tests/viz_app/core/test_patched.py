@@ -14,11 +14,10 @@ from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
-from headwise.viz_app.analysis.correspondence import corresponding
-from headwise.viz_app.records.patching import Patching
+from headwise.viz_app.core.patched import run_attribution, run_patched_translation, run_patching
+from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account, run_source_effects
-from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, near
 
@@ -50,7 +49,7 @@ def test_what_is_turned_in_a_is_turned_in_every_pass(
 ) -> None:
     a, b = both(precise, tokenizers, turned)
     words = a.predicted.ids[3], a.predicted.ids[1]
-    found = compute(precise, a, b, corresponding(a.source, b.source), 3, words)
+    found = compute(precise, a, b.source, 3, words)
     target = torch.tensor([a.consumed.ids[:4]])
     for trace, odds in ((a, found.odds_a), (b, found.odds_b)):
         with torch.inference_mode(), turn(precise, turned):
@@ -68,13 +67,10 @@ def test_a_stretch_of_another_length_is_taken_from_the_end_of_the_encoder_only(
     precise: Transformer, tokenizers: TokenizerPair
 ) -> None:
     a, b = both(precise, tokenizers)
-    stretches = corresponding(a.source, b.source)
-    place = next(n for n, each in enumerate(stretches) if not each.fits)
     words = a.predicted.ids[3], a.predicted.ids[1]
     told: list[tuple[int, int]] = []
-    found = run_patching(
-        precise, a, b, stretches, 3, words, note_done=lambda *done: told.append(done)
-    )
+    found = run_patching(precise, a, b.source, 3, words, note_done=lambda *done: told.append(done))
+    place = next(n for n, each in enumerate(found.stretches) if not each.fits)
     assert told[-1][0] == told[-1][1] > 40
     assert np.isnan(found.stream_encoder[:-1, place]).all()
     spliced, odds_a = found.stream_encoder[-1, place], found.odds_a
@@ -83,18 +79,15 @@ def test_a_stretch_of_another_length_is_taken_from_the_end_of_the_encoder_only(
     assert np.isfinite(np.delete(found.stream_encoder, place, axis=1)).all()
     prefix = tokenizers.prefix
     with pytest.raises(ValueError, match="with a counterpart in B"):
-        run_patched_translation(
-            precise, a, b, stretches, 3, f"stream.encoder.0.{place + 1}", prefix
-        )
+        run_patched_translation(precise, a, b.source, 3, f"stream.encoder.0.{place + 1}", prefix)
 
 
 def test_a_patch_of_the_decoder_keeps_the_shared_target_up_to_the_step(
     precise: Transformer, tokenizers: TokenizerPair
 ) -> None:
     a, b = both(precise, tokenizers)
-    stretches = corresponding(a.source, b.source)
     found = {
-        name: run_patched_translation(precise, a, b, stretches, 3, name, tokenizers.prefix)
+        name: run_patched_translation(precise, a, b.source, 3, name, tokenizers.prefix)
         for name in ("cross.1.1", "encoder_self.1.1")
     }
     assert tuple(found["cross.1.1"][:4]) == a.consumed.ids[:4]
@@ -113,27 +106,9 @@ def test_a_translation_under_a_patch_has_what_is_turned_in_a(
     plain = run_trace(precise, tokenizers, A)
     assert own.target_ids != plain.target_ids
     ids = run_patched_translation(
-        precise,
-        own,
-        own,
-        corresponding(own.source, own.source),
-        1,
-        "encoder_self.1.1",
-        tokenizers.prefix,
+        precise, own, own.source, 1, "encoder_self.1.1", tokenizers.prefix
     )
-    assert tuple(ids) == own.target_ids
-
-
-def test_targets_and_steps_that_do_not_fit_are_refused(
-    precise: Transformer, tokenizers: TokenizerPair
-) -> None:
-    a, _ = both(precise, tokenizers)
-    b = run_trace(precise, tokenizers, B, "No te preocupes.")
-    stretches = corresponding(a.source, b.source)
-    with pytest.raises(ValueError, match="two traces of one target"):
-        run_patching(precise, a, b, stretches, 3, (5, 6))
-    with pytest.raises(ValueError, match=f"a position from 0 to {len(a.predicted) - 1}"):
-        run_patching(precise, a, a, stretches, len(a.predicted), (5, 6))
+    assert ids == own.target_ids
 
 
 def test_too_many_passes_are_refused_by_what_they_would_take(
@@ -141,11 +116,10 @@ def test_too_many_passes_are_refused_by_what_they_would_take(
 ) -> None:
     """As many passes are named as there are patches, and the seconds grow with the tokens."""
     a, b = both(precise, tokenizers)
-    stretches = corresponding(a.source, b.source)
-    asked = precise, a, b, stretches
+    asked = precise, a, b.source
     said = []
     for step in (1, 3):
-        monkeypatch.setattr("headwise.viz_app.trace.patching.A_SECOND", 1)
+        monkeypatch.setattr("headwise.viz_app.core.patched.A_SECOND", 1)
         with pytest.raises(ValueError, match="seconds of a processor, and at most 0") as refused:
             run_patching(*asked, step, (5, 6), most_seconds=0)
         numbers = re.findall(r"[\d,]*\d", str(refused.value))

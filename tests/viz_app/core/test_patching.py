@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from headwise.viz_app.analysis.patching import first_deciding, patch_label, row_label
+from headwise.viz_app.core.patching import first_deciding, patch_label, row_label
 
 STRETCHES, TOKENS = ("x → z", "y"), ("<s>", "a")
 
