@@ -14,17 +14,17 @@ from headwise.model.checkpoint import Checkpoint, CheckpointError
 from headwise.model.files import write_bytes
 from headwise.model.interface import Head, Kind, parse_head
 from headwise.model.runs import Run
-from headwise.model.training.data import DataError, Pair
+from headwise.model.training.data import DataError
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.core.computed import Computed
 from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.core.record import TABLES, check_out
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import TokenValues, head_dictionary, values_here
 from headwise.viz_app.heads.composition.paths import path
 from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.heads.dictionary.means import frequent, mean_values
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import writer_for
 from headwise.viz_app.trace.saved import read_trace
@@ -128,9 +128,8 @@ def _values(
     if arguments.sentence.text:
         return values_here(checkpoint.model, arguments.sentence.trace(run, checkpoint), kind)
     measures = read_measures(run.folder, checkpoint.step)
-    pairs = [Pair(each.source, each.reference) for each in measures.sentences]
-    encoded = encode_all(pairs, run.tokenizers, max_length=run.description.max_length)
-    return frequent(mean_values(checkpoint.model, encoded, kind), run.tokenizers, run.counts)
+    means = mean_values(checkpoint.model, Sentences.examples(run, measures), kind)
+    return frequent(means, run.tokenizers, run.counts)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ import tyro
 from headwise.model.checkpoint import CheckpointError
 from headwise.model.files import write_bytes
 from headwise.model.interface import Kind, parse_head
-from headwise.model.training.data import DataError, Pair
+from headwise.model.training.data import DataError
 from headwise.viz_app.api.pairs import read_pairs
 from headwise.viz_app.core.options import CheckpointOptions
 from headwise.viz_app.core.record import check_out
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import MOST_FOUND, find_rows
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.plain import encode_all
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,13 @@ def main(arguments: FindArguments) -> None:
     query = RowQuery(kind, arguments.on, arguments.least, head, arguments.token, arguments.distance)
     run, checkpoint = arguments.checkpoint.open()
     if arguments.data is None:
-        examples = read_measures(run.folder, checkpoint.step).sentences
-        pairs = [Pair(each.source, each.reference) for each in examples]
+        sentences = Sentences.examples(run, read_measures(run.folder, checkpoint.step))
     else:
         pairs = read_pairs(arguments.data, run, columns=arguments.columns, most=arguments.sentences)
-    sentences = encode_all(pairs, run.tokenizers, max_length=run.description.max_length)
-    found = find_rows(checkpoint.model, run.tokenizers, sentences, query, most=arguments.most)
-    write_bytes(arguments.out, found.to_json(sentences))
-    print(f"{found.said} of {len(sentences):,} sentences")
+        sentences = Sentences.of(run.tokenizers, pairs, max_length=run.description.max_length)
+    found = find_rows(checkpoint.model, sentences, query, most=arguments.most)
+    write_bytes(arguments.out, found.to_json(sentences.pairs))
+    print(f"{found.said} of {len(sentences.pairs):,} sentences")
 
 
 if __name__ == "__main__":

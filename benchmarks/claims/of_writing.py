@@ -12,7 +12,7 @@ from benchmarks.claims.of_logs import run_of
 from benchmarks.claims.record import Found
 from headwise.model.checkpoint import load_weights
 from headwise.model.interface import Head, Kind
-from headwise.model.training.data import Pair
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.heads.dictionary.means import frequent, mean_values
 from headwise.viz_app.heads.dictionary.scores import (
@@ -22,7 +22,6 @@ from headwise.viz_app.heads.dictionary.scores import (
     lexicon_precision,
 )
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.plain import encode_all
 
 
 def _signed(value: float) -> str:
@@ -58,15 +57,11 @@ def first_layer_by_position(name: str) -> Found:
 def _scores(name: str, kind: Kind) -> WritingScores:
     run, measures = run_of(name), last_measures(name)
     model = load_weights(run, run.steps()[-1]).model
-    pairs = encode_all(
-        [Pair(each.source, each.reference) for each in measures.sentences],
-        run.tokenizers,
-        max_length=model.description.max_length,
-    )
-    values = mean_values(model, pairs, kind)
+    sentences = Sentences.examples(run, measures)
+    values = mean_values(model, sentences, kind)
     if kind == "cross":
         aligner = int(np.nanargmin(measures.values["aer_predicted"]["cross"]))
-        return lexicon_precision(model, values, lexicon_of(model, run.tokenizers, pairs, aligner))
+        return lexicon_precision(model, values, lexicon_of(model, sentences, aligner))
     return copying(model, frequent(values, run.tokenizers, run.counts))
 
 

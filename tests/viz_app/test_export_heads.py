@@ -11,14 +11,13 @@ import tyro
 
 from headwise.model.checkpoint import CheckpointError, TrainedRun, load_weights
 from headwise.model.interface import Head, parse_head
-from headwise.model.training.data import Pair
 from headwise.model.turned import Turned
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import head_dictionary
 from headwise.viz_app.export import COMPUTED, ExportArguments, main
 from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.measuring.files import write_measures
-from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.trace.sentence import run_trace
 from tests.viz_app.measures import SENTENCES, made_up_measures
 
@@ -108,9 +107,9 @@ def test_a_dictionary_is_by_the_sentence_or_by_the_example_sentences(
 ) -> None:
     model, out = load_weights(run, 60).model, tmp_path / "words.tsv"
     rest = ("--heads", "cross.2.3", *(["--text", TEXT] if by_sentence else []))
-    pairs = [Pair(each.source, each.reference) for each in SENTENCES]
+    pairs = [(each.source, each.reference) for each in SENTENCES]
     if by_sentence:
-        pairs = [Pair(TEXT, run_trace(model, run.tokenizers, TEXT).target_text)]
+        pairs = [(TEXT, run_trace(model, run.tokenizers, TEXT).target_text)]
     else:
         with pytest.raises(CheckpointError, match="no measures of step 60"):
             export(own_root, out, "dictionary", *rest)
@@ -118,8 +117,8 @@ def test_a_dictionary_is_by_the_sentence_or_by_the_example_sentences(
         write_measures(own_root / "tiny", made_up_measures(60, sha256=sha256))
     export(own_root, out, "dictionary", *rest)
     rows = table(out)
-    encoded = encode_all(pairs, run.tokenizers, max_length=31)
-    values = mean_values(model, encoded, "cross")
+    sentences = Sentences.of(run.tokenizers, pairs, max_length=31)
+    values = mean_values(model, sentences, "cross")
     expected = head_dictionary(model, run.tokenizers, Head("cross", 1, 2), values)
     [dog] = [id for id in expected.ids if run.tokenizers.source.tokens([id]) == [" dog"]]
     at, row = expected.ids.tolist().index(dog), rows["token"].index("dog")

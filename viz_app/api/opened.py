@@ -21,7 +21,6 @@ from headwise.model.interface import (
 )
 from headwise.model.passes import Pass, Texts, run_with_cache
 from headwise.model.runs import Run
-from headwise.model.training.data import Pair
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
 from headwise.viz_app.api.patches import patch_texts, step_of
@@ -29,15 +28,14 @@ from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
 from headwise.viz_app.core.patched import MOST_SECONDS
 from headwise.viz_app.core.patching import Patching
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary
+from headwise.viz_app.heads.alike.maps import AlikeHeads, heads_alike
 from headwise.viz_app.heads.composition.paths import PathEffects, path
 from headwise.viz_app.heads.composition.scores import Composition, composition
 from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
-from headwise.viz_app.measuring.alike import AlikeHeads, heads_alike
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.trace.account import run_account, word_to_compare
 from headwise.viz_app.trace.sentence import run_trace
@@ -270,7 +268,7 @@ class OpenedCheckpoint(Checkpoint):
             ValueError: if the model does not have what is asked for.
             DataError: if the model can take none of the pairs.
         """
-        return find_rows(self.model, self.tokenizers, self._encoded(pairs), query)
+        return find_rows(self.model, self._encoded(pairs), query)
 
     def heads_alike(
         self,
@@ -290,12 +288,10 @@ class OpenedCheckpoint(Checkpoint):
             ValueError: if there is no such head.
             DataError: if the model can take none of the pairs.
         """
-        model = self.model if other is None else other.model
-        return heads_alike(self.model, to_head(head), model, self._encoded(pairs))
+        return heads_alike(self.model, self._encoded(pairs), to_head(head), other)
 
-    def _encoded(self, pairs: Sequence[tuple[str, str]]) -> tuple[EncodedPair, ...]:
-        texts = [Pair(*pair) for pair in pairs]
-        return encode_all(texts, self.tokenizers, max_length=self.description.max_length)
+    def _encoded(self, pairs: Sequence[tuple[str, str]]) -> Sentences:
+        return Sentences.of(self.tokenizers, pairs, max_length=self.description.max_length)
 
     def composition(self) -> Composition:
         """Compare what each head writes with what later ones read, by their weights."""

@@ -1,8 +1,8 @@
 """Computations that are declared once: pages, the shell and Python ask for them by declaration.
 
 A declared function can be called as any other. What it is of says what is asked for besides:
-a model's weights, or one traced sentence. ``views/shared/asked.py`` computes it once for all
-sessions of the app, ``export.py`` writes it to a file.
+a model's weights, one traced sentence, or sentences of a corpus. ``views/shared/asked.py`` computes
+it once for all sessions of the app, ``export.py`` writes it to a file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from headwise.model.interface import Description, Seq2SeqModel
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.memory import account_bytes
+from headwise.viz_app.trace.memory import account_bytes, costs_bytes
 
 Asked = ParamSpec("Asked")
 Found = TypeVar("Found")
@@ -25,7 +26,7 @@ class Computed(Generic[Asked, Found]):
     """A function with what has to be known of it to cache, admit, log and name it."""
 
     function: Callable[Asked, Found]
-    of: Literal["weights", "trace"]
+    of: Literal["weights", "trace", "sentences"]
     what: str
     """What is computed, as logs say it."""
     says: str
@@ -46,6 +47,7 @@ class Computed(Generic[Asked, Found]):
 
 OfWeights = Computed[[Seq2SeqModel], Found]
 OfTrace = Computed[Concatenate[Seq2SeqModel, Trace, Asked], Found]
+OfSentences = Computed[Concatenate[Seq2SeqModel, Sentences, Asked], Found]
 
 
 def of_weights(
@@ -60,3 +62,12 @@ def of_trace(
 ) -> Callable[[Callable[Concatenate[Seq2SeqModel, Trace, Asked], Found]], OfTrace[Asked, Found]]:
     """Declare a function of a model, a trace of it and what is asked besides; takes one pass."""
     return lambda function: Computed(function, "trace", what, says, needs)
+
+
+def of_sentences(
+    what: str, *, says: str = "", needs: Callable[[Description, int, int], int] = costs_bytes
+) -> Callable[
+    [Callable[Concatenate[Seq2SeqModel, Sentences, Asked], Found]], OfSentences[Asked, Found]
+]:
+    """Declare a function of a model and of sentences that it goes through in batches."""
+    return lambda function: Computed(function, "sentences", what, says, needs)

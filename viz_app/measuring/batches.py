@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -122,31 +122,6 @@ def batches_by_length(
                 batch, longest = [], max(len(sentence.source), len(sentence.target))
             batch.append(sentence)
         yield batch
-
-
-def batch_by_batch(
-    sentences: Sequence[EncodedPair],
-    compute: Callable[[Sequence[EncodedPair]], Result],
-    *,
-    known: MutableMapping[int, Result] | None,
-    note_done: Callable[[int, int], None],
-) -> list[Result]:
-    """Compute something of each batch of a corpus, in an order that is always the same.
-
-    Args:
-        sentences: the corpus.
-        compute: is given a batch.
-        known: what batches gave that are done already, by their number; new ones are added.
-        note_done: is told how many of how many sentences are done, after every batch.
-    """
-    found = {} if known is None else known
-    done = 0
-    for number, batch in enumerate(batches_by_length(sentences)):
-        if number not in found:
-            found[number] = compute(batch)
-        done += len(batch)
-        note_done(done, len(sentences))
-    return list(found.values())
 
 
 def gather(processes: Processes, found: Sequence[Mapping[int, Result]]) -> list[Result]:

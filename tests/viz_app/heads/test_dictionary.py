@@ -13,6 +13,7 @@ from headwise.model.checkpoint import CHECKPOINTS, TrainedRun, load_weights, ope
 from headwise.model.config import BOS, EOS, PAD
 from headwise.model.interface import Head, Kind, attention_path
 from headwise.model.training.data import Pair
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import TokenValues, head_dictionary, values_in, written_logits
 from headwise.viz_app.heads.dictionary import scores
 from headwise.viz_app.heads.dictionary.means import frequent, mean_values, with_means
@@ -25,7 +26,6 @@ from headwise.viz_app.heads.dictionary.scores import (
 )
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.plain import encode_all
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 from tests.viz_app.core.test_circuits import array, tiny_preset
@@ -106,7 +106,7 @@ def test_values_are_means_over_all_places_of_a_token() -> None:
     model: Any = tiny_preset("default").double()
     alone = [values_in(model, [each], "cross") for each in (PAIR, OTHER)]
     assert alone[0].ids.tolist() == [5, 17, 5, EOS]
-    means = mean_values(model, [PAIR, OTHER], "cross")
+    means = mean_values(model, Sentences(TOKENIZERS, (PAIR, OTHER)), "cross")
     assert (means.ids.tolist(), means.counts.tolist()) == ([EOS, 5, 17], [2, 2, 2])
     first = (alone[0].values[:, :, 0] + alone[0].values[:, :, 2]) / 2
     assert_near(means.values[:, :, 1], first, operations=PASS)
@@ -183,17 +183,15 @@ def test_copying_is_the_share_of_tokens_that_are_raised_less(
 def test_the_copying_task_is_written_by_its_last_cross_attention() -> None:
     """All seven symbols are their own translation; at step 0 no head knows."""
     run = open_trained_run("copy", root=CHECKPOINTS)
-    measured = read_measures(run.folder, run.steps()[-1]).sentences
-    texts = [Pair(each.source, each.reference) for each in measured]
-    pairs = encode_all(texts, run.tokenizers, max_length=20)
+    sentences = Sentences.examples(run, read_measures(run.folder, run.steps()[-1]))
     last, first = (load_weights(run, step).model for step in (run.steps()[-1], 0))
-    lexicon = lexicon_of(last, run.tokenizers, pairs, 3)
+    lexicon = lexicon_of(last, sentences, 3)
     assert lexicon.head == Head("cross", 1, 1)
-    lexicon = lexicon_of(last, run.tokenizers, pairs, 0)
+    lexicon = lexicon_of(last, sentences, 0)
     assert lexicon.source.tolist() == lexicon.target.tolist()
     assert len(lexicon.source) == 7
     found = [
-        lexicon_precision(model, mean_values(model, pairs, "cross"), lexicon)
+        lexicon_precision(model, mean_values(model, sentences, "cross"), lexicon)
         for model in (first, last)
     ]
     assert found[1].values[1].tolist() == [1, 1]

@@ -16,10 +16,11 @@ from headwise.model.runs import open_run
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
+from headwise.viz_app.core import sentences as core
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
-from headwise.viz_app.measuring import batches
-from headwise.viz_app.measuring.batches import EncodedPair, batches_by_length
+from headwise.viz_app.measuring.batches import batches_by_length
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.trace import Trace
@@ -27,13 +28,6 @@ from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
 from tests.imports import ROOT
 
-PAIRS = [
-    Pair("Don't worry, she sees him.", "No te preocupes, ella lo ve."),
-    Pair("Where is the old dog?", "¿Dónde está?"),
-    Pair("The cat", "El gato, el perro."),
-    Pair("The dog, the old dog.", "El perro, el perro viejo, el viejo."),
-]
-"""They differ in length on both sides, and in the last, tokens repeat on both."""
 QUERIES: list[RowQuery] = [
     *(RowQuery(kind, on, 0.15) for kind, on in product(KINDS, ("special", "punctuation"))),
     *(RowQuery(kind, "same", 0.15) for kind in KINDS),
@@ -43,11 +37,6 @@ QUERIES: list[RowQuery] = [
     RowQuery("cross", "alone", 0.3),
     RowQuery("cross", "alone", 0.3, head=Head("cross", 1, 2)),
 ]
-
-
-@pytest.fixture(scope="module")
-def sentences(tokenizers: TokenizerPair) -> tuple[EncodedPair, ...]:
-    return encode_all(PAIRS, tokenizers, max_length=31)
 
 
 def is_wanted(trace: Trace, query: RowQuery, head: Head, row: int, key: int) -> bool:
@@ -79,13 +68,13 @@ def is_wanted(trace: Trace, query: RowQuery, head: Head, row: int, key: int) -> 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: f"{query.kind}-{query.on}")
 def test_rows_are_those_of_each_sentence_by_itself(
-    run: TrainedRun, tokenizers: TokenizerPair, sentences: tuple[EncodedPair, ...], query: RowQuery
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: Sentences, query: RowQuery
 ) -> None:
     model = load_weights(run, 60).model
-    found = find_rows(model, tokenizers, sentences, query, most=10_000)
+    found = find_rows(model, sentences, query, most=10_000)
     expected: dict[tuple[int, Head, int], tuple[tuple[int, ...], float]] = {}
     of = 0
-    for sentence in sentences:
+    for sentence in sentences.pairs:
         trace = run_trace(model, tokenizers, sentence.pair.source, tuple(sentence.target))
         maps = trace.attention[query.kind]
         for layer, number, row in np.ndindex(*maps.shape[:3]):
@@ -111,18 +100,18 @@ def test_rows_are_those_of_each_sentence_by_itself(
 
 
 def test_chance_is_what_even_rows_have(
-    run: TrainedRun, tokenizers: TokenizerPair, sentences: tuple[EncodedPair, ...]
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: Sentences
 ) -> None:
     model = load_weights(run, 60).model
     query = RowQuery("encoder_self", "special", 0.1)
-    found = find_rows(model, tokenizers, sentences, query)
-    lengths = [len(each.source) for each in sentences if 1 / len(each.source) >= 0.1]
+    found = find_rows(model, sentences, query)
+    lengths = [len(each.source) for each in sentences.pairs if 1 / len(each.source) >= 0.1]
     layers, heads = model.description.shapes["encoder_self"]
     assert found.by_chance == sum(lengths) * layers * heads  # one </s> in each
 
 
 @pytest.fixture(scope="module")
-def of_books() -> tuple[TrainedRun, Transformer, list[EncodedPair]]:
+def of_books() -> tuple[Transformer, Sentences]:
     """A shipped model in float64, and example sentences; of each, one more with a target cut short.
 
     The maps of the encoder are then the same in two sentences, of which the second is the shorter.
@@ -134,7 +123,7 @@ def of_books() -> tuple[TrainedRun, Transformer, list[EncodedPair]]:
     whole = encode_all(pairs, run.tokenizers, max_length=31)
     short = [replace(each, target=[*each.target[:3], each.target[-1]]) for each in whole]
     both = [replace(each, number=number) for number, each in enumerate([*whole, *short])]
-    return run, load_weights(run, step, torch.float64).model, both
+    return load_weights(run, step, torch.float64).model, Sentences(run.tokenizers, tuple(both))
 
 
 @pytest.mark.parametrize(
@@ -151,17 +140,17 @@ def of_books() -> tuple[TrainedRun, Transformer, list[EncodedPair]]:
     ids=str,
 )
 def test_a_search_does_not_depend_on_who_shares_a_batch(
-    of_books: tuple[TrainedRun, Transformer, list[EncodedPair]],
+    of_books: tuple[Transformer, Sentences],
     monkeypatch: pytest.MonkeyPatch,
     query: RowQuery,
     most: int,
 ) -> None:
-    run, model, sentences = of_books
+    model, sentences = of_books
 
     def in_batches_of(size: int) -> tuple[list[tuple[object, ...]], list[float]]:
         by_size = partial(batches_by_length, size=size)
-        monkeypatch.setattr(batches, "batches_by_length", by_size)
-        found = find_rows(model, run.tokenizers, sentences, query, most=most)
+        monkeypatch.setattr(core, "batches_by_length", by_size)
+        found = find_rows(model, sentences, query, most=most)
         assert len(found.rows) == min(most, found.count) > 0
         places = [(row.sentence, row.head, row.query, row.keys) for row in found.rows]
         counts = found.count, found.of, found.by_chance
@@ -173,11 +162,13 @@ def test_a_search_does_not_depend_on_who_shares_a_batch(
 
 
 def test_a_search_goes_on_where_it_was_put_aside(
-    run: TrainedRun, tokenizers: TokenizerPair, sentences: tuple[EncodedPair, ...]
+    run: TrainedRun, many_sentences: Sentences
 ) -> None:
     model, query = load_weights(run, 60).model, RowQuery("cross", "special", 0.1)
-    many = [replace(each, number=place) for place, each in enumerate(sentences * 8)]
-    whole, seen = find_rows(model, tokenizers, many, query), []
+    whole, seen = (
+        find_rows(model, many_sentences, query),
+        list[tuple[int, int]](),
+    )
 
     def put_aside(done: int, of: int) -> None:
         seen.append((done, of))
@@ -185,12 +176,12 @@ def test_a_search_goes_on_where_it_was_put_aside(
             raise InterruptedError
 
     known: dict[int, FoundRows] = {}
+    again = replace(many_sentences, note_done=put_aside, known=known)
     with pytest.raises(InterruptedError):
-        find_rows(model, tokenizers, many, query, known=known, note_done=put_aside)
+        find_rows(model, again, query)
     assert len(known) == 1
-    again = find_rows(model, tokenizers, many, query, known=known, note_done=put_aside)
-    assert again == whole
-    assert seen[-1] == (len(many), len(many))
+    assert find_rows(model, again, query) == whole
+    assert seen[-1] == (32, 32)
 
 
 @pytest.mark.parametrize(
@@ -210,11 +201,15 @@ def test_what_cannot_be_asked_is_refused(
 
 
 def test_a_head_or_word_that_is_not_there_is_named(
-    run: TrainedRun, tokenizers: TokenizerPair, sentences: tuple[EncodedPair, ...]
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: Sentences
 ) -> None:
     model, copy = load_weights(run, 60).model, open_run("copy", root=ROOT / "checkpoints")
     query = RowQuery("cross", "special", head=Head("cross", 9, 0))
     with pytest.raises(ValueError, match="no head cross"):
-        find_rows(model, tokenizers, sentences, query)
+        find_rows(model, sentences, query)
     with pytest.raises(ValueError, match="does not know 'zebra'"):
-        find_rows(model, copy.tokenizers, sentences, RowQuery("cross", "token", token="zebra"))
+        find_rows(
+            model,
+            replace(sentences, tokenizers=copy.tokenizers),
+            RowQuery("cross", "token", token="zebra"),
+        )

@@ -10,11 +10,10 @@ import pytest
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Head
-from headwise.model.training.data import Pair
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary
 from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.measuring.files import write_measures
-from headwise.viz_app.measuring.plain import encode_all
 from tests.viz_app.measures import SENTENCES
 from tests.viz_app.views.driver import STEPS, Calls, Page, Start, array, record_calls, table
 from tests.viz_app.views.test_heads import made_up, said
@@ -39,10 +38,9 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> Calls:
 def dictionary(run: TrainedRun, head: Head) -> HeadDictionary:
     """Of all tokens of the example sentences."""
     model = load_weights(run, LAST).model
-    pairs = encode_all(
-        [Pair(each.source, each.reference) for each in SENTENCES], run.tokenizers, max_length=31
-    )
-    return head_dictionary(model, run.tokenizers, head, mean_values(model, pairs, head.kind))
+    pairs = [(each.source, each.reference) for each in SENTENCES]
+    sentences = Sentences.of(run.tokenizers, pairs, max_length=31)
+    return head_dictionary(model, run.tokenizers, head, mean_values(model, sentences, head.kind))
 
 
 def first_named(row: list[str]) -> tuple[float, float]:

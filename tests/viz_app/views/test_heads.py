@@ -25,7 +25,6 @@ from headwise.model.checkpoint import (
 )
 from headwise.model.interface import KINDS, Head, head_name
 from headwise.model.interventions import head_costs
-from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
 from headwise.viz_app.analysis.paired import (
     all_costs,
@@ -37,13 +36,13 @@ from headwise.viz_app.analysis.paired import (
     stand_apart,
 )
 from headwise.viz_app.components.row_table import Bar
+from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.heads.together.cost import joint_cost
 from headwise.viz_app.measuring.alignments import Alignments, write_alignments
 from headwise.viz_app.measuring.checkpoint_measures import STAGES
 from headwise.viz_app.measuring.files import measures_path, write_measures
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
 from headwise.viz_app.measuring.head_words import describe_head, in_a_line
-from headwise.viz_app.measuring.plain import encode_all
-from headwise.viz_app.measuring.pruning import joint_cost
 from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.records.measures import (
     FAILURES,
@@ -448,11 +447,10 @@ def test_chosen_heads_are_measured_off_together(
     app = start()
     assert "Costs do not add up" in said(app)
     app = app.choose(heads_together=[Head("cross", 0, 0), Head("decoder_self", 1, 2)])
-    pairs = [Pair(each.source, each.reference) for each in SENTENCES]
-    encoded = encode_all(pairs, run.tokenizers, max_length=31)
-    found = joint_cost(
-        load_weights(run, 60).model, encoded, [Head("cross", 0, 0), Head("decoder_self", 1, 2)]
-    )
+    pairs = [(each.source, each.reference) for each in SENTENCES]
+    sentences = Sentences.of(run.tokenizers, pairs, max_length=31)
+    heads = frozenset([Head("cross", 0, 0), Head("decoder_self", 1, 2)])
+    found = joint_cost(load_weights(run, 60).model, sentences, heads)
     assert f"All off together they cost {found.together:+.3f} ± " in said(app)
     assert f"their sum is {found.summed:+.3f} ± " in said(app)
     assert "has its output set to zero" in said(app)

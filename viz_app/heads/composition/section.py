@@ -30,7 +30,7 @@ from headwise.viz_app.views.shared.download import offer_record
 from headwise.viz_app.views.shared.head_choice import choices_for, head_label, map_arguments
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.slices import each_in_slices
 from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading, show_link
 
@@ -123,20 +123,14 @@ def _by_step(selection: Selection, here: Composition, edge: Edge) -> dict[int, t
         return alone
     steps = sorted({selection.step, *spread(run.steps(), MOST_ASKED)})
 
-    def compute(note: NoteDone) -> dict[int, tuple[Frame, Edge]]:
-        found = {}
-        for done, step in enumerate(steps, 1):
-            found[step] = drawn_at(step)
-            note(done, len(steps))
-        return found
-
-    found = in_slices(
+    found = each_in_slices(
         "Comparing heads of checkpoints",
-        compute,
+        steps,
+        drawn_at,
         key="edge-progress",
         stop=lambda: change_view(edge_training=False),
     )
-    return alone if found is None else found
+    return alone if found is None else dict(zip(steps, found, strict=True))
 
 
 def _list(selection: Selection, edges: list[Edge], chosen: Edge) -> None:

@@ -5,22 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from headwise.model.interface import Kind, Seq2SeqModel, Tokenizers
 from headwise.model.run_info import Counts
+from headwise.viz_app.core.computed import of_sentences
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import Numbers, TokenValues, values_in
-from headwise.viz_app.measuring.batches import EncodedPair
 
 MOST_FREQUENT = 200
 """Tokens of which heads are asked what they write."""
 
 
-def mean_values(model: Seq2SeqModel, pairs: Sequence[EncodedPair], kind: Kind) -> TokenValues:
-    """Return the mean value of each token over its places in some pairs, ids rising."""
-    found = values_in(model, pairs, kind)
+@of_sentences("values of tokens", says="Reading the example sentences")
+def mean_values(model: Seq2SeqModel, sentences: Sentences, kind: Kind) -> TokenValues:
+    """Return the mean value of each token over its places in some sentences, ids rising."""
+    found = values_in(model, sentences.pairs, kind)
     ids, place, counts = np.unique(found.ids, return_inverse=True, return_counts=True)
     sums = np.zeros((len(ids), *np.moveaxis(found.values, 2, 0).shape[1:]))
     np.add.at(sums, place, np.moveaxis(found.values, 2, 0))

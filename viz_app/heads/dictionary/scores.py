@@ -11,7 +11,7 @@ decoder *copies* if it raises the very token that it reads, as do the name mover
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -20,13 +20,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.model.interface import Head, Kind, Seq2SeqModel, Tokenizers
+from headwise.model.interface import Head, Kind, Seq2SeqModel
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.pairs import accuracy
+from headwise.viz_app.core.computed import of_sentences
 from headwise.viz_app.core.record import Record
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import Numbers, TokenValues, written_logits
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
+from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.head_alignments import align_pairs
+from headwise.viz_app.measuring.stages import find_aligning_head
 from headwise.viz_app.measuring.words import source_word_numbers, word_numbers
 from headwise.viz_app.records.pairs import Accuracy
 from headwise.viz_app.records.trace import Floats
@@ -110,20 +113,21 @@ class WritingScores(Record):
         )
 
 
-def lexicon_of(
-    model: Seq2SeqModel, tokenizers: Tokenizers, pairs: Sequence[EncodedPair], head: int
-) -> Lexicon:
-    """Make a lexicon of the links that a head of cross-attention makes between the words of pairs.
+@of_sentences("head that aligns", says="Aligning the example sentences")
+def aligning_head(model: Seq2SeqModel, sentences: Sentences) -> int:
+    """Return the place of the head of cross-attention whose links reach the most source words."""
+    return find_aligning_head(model, sentences.tokenizers, sentences.pairs, None)
+
+
+@of_sentences("lexicon", says="Aligning the example sentences")
+def lexicon_of(model: Seq2SeqModel, sentences: Sentences, head: int) -> Lexicon:
+    """Make a lexicon of the links that a head of cross-attention makes between words.
 
     A source word of one token goes with the first token of the target word to which most of its
-    links lead, two at least; where two target tokens have as many, it is left out.
-
-    Args:
-        model: the checkpoint that aligns.
-        tokenizers: those of the run.
-        pairs: sentences, with translations that are forced.
-        head: the place of the head among all of cross-attention.
+    links lead, two at least; where two target tokens have as many, it is left out. ``head`` is its
+    place among all of cross-attention.
     """
+    tokenizers, pairs = sentences.tokenizers, sentences.pairs
     counts: dict[int, Counter[int]] = {}
     references = ((each.pair, set[tuple[int, int]]()) for each in pairs)
     aligned = align_pairs(

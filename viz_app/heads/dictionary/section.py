@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from headwise.model.interface import Head, Kind, head_name
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import (
     HeadDictionary,
     TokenValues,
@@ -26,23 +27,22 @@ from headwise.viz_app.heads.dictionary.means import (
 from headwise.viz_app.heads.dictionary.scores import (
     Lexicon,
     WritingScores,
+    aligning_head,
     copying,
     lexicon_of,
     lexicon_precision,
 )
-from headwise.viz_app.measuring.stages import find_aligning_head
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import Run, trace_of, weights_of
-from headwise.viz_app.views.heads.sentences import examples_of
-from headwise.viz_app.views.shared.asked import ask_trace
+from headwise.viz_app.views.shared.asked import ask_sentences, ask_trace
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.download import offer_record
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
 from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.slices import each_in_slices
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import (
     THE_HEAD_ALONE,
@@ -122,14 +122,7 @@ def _choose_tokens(selection: Selection, measures: Measures, kind: Kind) -> Toke
 
 def _mean_values(run: Run, step: int, measures: Measures, kind: Kind) -> TokenValues:
     """Return the mean value of each token over the example sentences."""
-    weights = weights_of(run, step)
-    return cached(
-        "values of tokens",
-        (str(run.folder), weights.sha256, measures.examples_corpus.sha256, kind),
-        lambda: mean_values(weights.model, examples_of(run, measures), kind),
-        facts=lambda found: {"run": run.name, "step": step, "tokens": len(found.ids)},
-        says="Reading the example sentences",
-    )
+    return ask_sentences(mean_values, run, step, Sentences.examples(run, measures), kind)
 
 
 # --- the dictionary ------------------------------------------------------------------------------
@@ -188,7 +181,7 @@ def _seen(count: int, of: str) -> str:
 def _open(selection: Selection, measures: Measures, head: Head, token: int) -> None:
     """Open the first example sentence with a token, or else the sentence at hand, on Translate."""
     shown: dict[str, object] = {"sentence": selection.text}
-    for pair in examples_of(selection.run, measures):
+    for pair in Sentences.examples(selection.run, measures).pairs:
         if token in (pair.target if head.kind == "decoder_self" else pair.source):
             shown = {"sentence": pair.pair.source, "target": pair.pair.target}
             break
@@ -205,22 +198,13 @@ def _aligner(run: Run, measures: Measures) -> int:
     errors = None if of_last is None else of_last.values["aer_predicted"]["cross"]
     if errors is not None and np.isfinite(errors).any():
         return int(np.nanargmin(errors))
-    pairs = examples_of(run, measures)
-    return find_aligning_head(weights_of(run, last).model, run.tokenizers, pairs, None)
+    return ask_sentences(aligning_head, run, last, Sentences.examples(run, measures))
 
 
 def _lexicon_for(run: Run, measures: Measures) -> Lexicon:
     """Return the lexicon that the last checkpoint makes of the example sentences."""
-    last = weights_of(run, run.steps()[-1])
-    return cached(
-        "lexicon",
-        (str(run.folder), last.sha256, measures.examples_corpus.sha256),
-        lambda: lexicon_of(
-            last.model, run.tokenizers, examples_of(run, measures), _aligner(run, measures)
-        ),
-        facts=lambda found: {"run": run.name, "entries": len(found.source)},
-        says="Aligning the example sentences",
-    )
+    sentences = Sentences.examples(run, measures)
+    return ask_sentences(lexicon_of, run, run.steps()[-1], sentences, _aligner(run, measures))
 
 
 def _scores_of(
@@ -275,16 +259,10 @@ def _show_training(selection: Selection, measures: Measures, head: Head) -> None
         return
     steps = sorted({selection.step, *spread(run.steps(), _MOST_STEPS)})
 
-    def compute(note: NoteDone) -> list[WritingScores]:
-        found = []
-        for done, step in enumerate(steps, 1):
-            found.append(_scores_of(run, step, measures, head.kind))
-            note(done, len(steps))
-        return found
-
-    scores = in_slices(
+    scores = each_in_slices(
         "Scoring checkpoints",
-        compute,
+        steps,
+        lambda step: _scores_of(run, step, measures, head.kind),
         key="dictionary-progress",
         stop=lambda: change_view(dictionary_training=False),
     )

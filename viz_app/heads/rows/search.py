@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -14,13 +14,10 @@ import torch
 from torch import Tensor
 
 from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, Vocabulary, head_name
+from headwise.viz_app.core.computed import of_sentences
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery
-from headwise.viz_app.measuring.batches import (
-    EncodedPair,
-    PaddedIds,
-    attention_maps,
-    batch_by_batch,
-)
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.heads import rows_with_several_keys
 from headwise.viz_app.measuring.inputs import punctuation_ids
 
@@ -80,26 +77,12 @@ class FoundRows:
         return orjson.dumps({**counts, "rows": rows})
 
 
+@of_sentences("rows found")
 @torch.inference_mode()
 def find_rows(
-    model: Seq2SeqModel,
-    tokenizers: Tokenizers,
-    sentences: Sequence[EncodedPair],
-    query: RowQuery,
-    *,
-    most: int = MOST_FOUND,
-    known: MutableMapping[int, FoundRows] | None = None,
-    note_done: Callable[[int, int], None] = lambda done, of: None,
+    model: Seq2SeqModel, sentences: Sentences, query: RowQuery, *, most: int = MOST_FOUND
 ) -> FoundRows:
-    """Find the rows of a corpus that a query asks for, the targets forced.
-
-    Args:
-        model: the model, in evaluation mode.
-        tokenizers: the vocabularies of source and target.
-        sentences: the corpus; a found row names a sentence by its number.
-        query: what is looked for.
-        most: how many rows are kept; all are counted.
-        known, note_done: as for ``batch_by_batch``.
+    """Find the rows of a corpus that a query asks for, of which ``most`` are kept, all counted.
 
     Raises:
         ValueError: if the query has a head that the model does not have, or a token that
@@ -108,14 +91,14 @@ def find_rows(
     heads = [head for head in model.description.all_heads() if head.kind == query.kind]
     if query.head is not None:
         model.description.require_heads([query.head])
-    search = _Search.of(model, tokenizers, query, heads)
+    search = _Search.of(model, sentences.tokenizers, query, heads)
 
     def in_batch(batch: Sequence[EncodedPair]) -> FoundRows:
         ids = PaddedIds.of_pairs(batch, model)
         weights = attention_maps(model, ids)[0][query.kind]
         return search.in_maps(weights, ids, [sentence.number for sentence in batch], most)
 
-    parts = batch_by_batch(sentences, in_batch, known=known, note_done=note_done)
+    parts = sentences.by_batch(in_batch)
     return _together(parts, most)
 
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import streamlit as st
 
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Row, row_table
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.heads.sentences import examples_of, marked_row, open_row, passes_bytes
-from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.heads.sentences import marked_row, open_row
+from headwise.viz_app.views.shared.asked import ask_sentences
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.measures import targets_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import choose_one, show_heading
 
@@ -96,30 +97,12 @@ def show_find(selection: Selection, measures: Measures) -> None:
 
 
 def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRows | None:
-    run, weights = selection.run, weights_of(selection.run, selection.step)
-    sentences = examples_of(run, measures)
-    of = (str(run.folder), weights.sha256, measures.examples_corpus.sha256, query)
-    done: dict[int, FoundRows] = cached("batches searched", of, dict)
-
-    def search(note_done: NoteDone) -> FoundRows:
-        return cached(
-            "rows found",
-            of,
-            lambda: find_rows(
-                weights.model,
-                run.tokenizers,
-                sentences,
-                query,
-                known=done,
-                note_done=note_done,
-            ),
-            facts=lambda found: {"run": run.name, "step": selection.step, "rows": found.count},
-            needs=passes_bytes(run, sentences),
-        )
-
+    run, sentences = selection.run, Sentences.examples(selection.run, measures)
     return in_slices(
         "Searching sentences",
-        search,
+        lambda note_done: ask_sentences(
+            find_rows, run, selection.step, replace(sentences, note_done=note_done), query
+        ),
         key="searching",
         stop=lambda: change_view(found_on="nothing"),
     )

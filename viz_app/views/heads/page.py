@@ -27,21 +27,21 @@ from headwise.viz_app.analysis.head_ranking import (
 )
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
+from headwise.viz_app.heads.alike.section import show_alike
 from headwise.viz_app.heads.composition.section import show_composition
 from headwise.viz_app.heads.dictionary.section import show_writes
+from headwise.viz_app.heads.plane.section import show_plane
 from headwise.viz_app.heads.rows.section import show_find
+from headwise.viz_app.heads.together.section import show_together
 from headwise.viz_app.measuring.wording import WORDS_NOTE
 from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.caches import Run
-from headwise.viz_app.views.heads.alike import show_alike
 from headwise.viz_app.views.heads.compared import (
     apart_note,
     changes_note,
     errors_of_differences,
 )
 from headwise.viz_app.views.heads.examples import show_examples
-from headwise.viz_app.views.heads.plane import show_plane
-from headwise.viz_app.views.heads.together import show_together
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown

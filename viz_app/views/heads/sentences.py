@@ -1,4 +1,4 @@
-"""The example sentences of a run's measures: Heads computes on them, and shows and opens them."""
+"""The example sentences of a run's measures, as Heads shows and opens them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,13 @@ from collections.abc import Iterable
 from typing import get_args
 
 from headwise.model.interface import Head, Kind, Side
-from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.labels import token_marks
 from headwise.viz_app.components.row_table import MarkedText
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.trace.memory import costs_bytes
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import choices_for
 from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
 from headwise.viz_app.views.shared.widgets import THE_HEAD_ALONE, open_page
-
-
-def examples_of(run: Run, measures: Measures) -> tuple[EncodedPair, ...]:
-    """Encode the example sentences of a run's measures."""
-    pairs = (Pair(each.source, each.reference) for each in measures.sentences)
-    encoded = encode(
-        pairs, run.tokenizers, max_length=run.description.max_length, left_out=LeftOutCounts()
-    )
-    return tuple(encoded)
-
-
-def passes_bytes(run: Run, sentences: Iterable[EncodedPair]) -> int:
-    """Estimate the memory of passes over batches of sentences, in bytes, by the longest."""
-    sides = zip(*((each.source, each.target) for each in sentences), strict=True)
-    return costs_bytes(run.description, *(max(map(len, side)) for side in sides))
 
 
 def marked_row(

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any
 
 from headwise.model.interface import Seq2SeqModel
-from headwise.viz_app.core.computed import Asked, Computed, Found, OfTrace, OfWeights
+from headwise.viz_app.core.computed import (
+    Asked,
+    Computed,
+    Found,
+    OfSentences,
+    OfTrace,
+    OfWeights,
+)
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.views.caches import Run, Weights, checkpoint_of, weights_of, weights_sha256
 from headwise.viz_app.views.shared.cache import cached
@@ -90,4 +100,32 @@ def _ask(
         facts=lambda _: {"run": weights.run.name, "step": weights.step},
         says=computed.says,
         needs=computed.needs(weights.run.description, source, len(trace.predicted)),
+    )
+
+
+def ask_sentences(
+    computed: OfSentences[Asked, Found],
+    run: Run,
+    step: int,
+    sentences: Sentences,
+    *asked: Asked.args,
+    **named: Asked.kwargs,
+) -> Found:
+    """Return something of a checkpoint over sentences; what is asked besides is a part of the key.
+
+    Where their ``note_done`` ends it, the next call goes on from there.
+    """
+    weights = weights_of(run, step)
+    identity = [getattr(each, "sha256", each) for each in (*asked, *named.values())]
+    key = (str(run.folder), weights.sha256, sentences.sha256, *identity)
+    if sentences.note_done is not None:
+        known: dict[int, Any] = cached(f"{computed.what}, by batch", key, dict)
+        sentences = replace(sentences, known=known)
+    return cached(
+        computed.what,
+        key,
+        lambda: computed(weights.model, sentences, *asked, **named),
+        facts=lambda _: {"run": run.name, "step": step},
+        says=computed.says,
+        needs=computed.needs(run.description, *sentences.lengths),
     )

@@ -9,11 +9,12 @@ from pathlib import Path
 import streamlit as st
 
 from headwise.model.files import CheckpointError, NoCheckpointYetError
+from headwise.model.training.data import DataError
 from headwise.viz_app.served import without_places
 from headwise.viz_app.views.shared.log import log_failure, log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
 
-USER_ERRORS = (CheckpointError, ValueError, OSError)
+USER_ERRORS = (CheckpointError, DataError, ValueError, OSError)
 """Errors that a person can cause and put right; their messages are shown."""
 
 

@@ -8,7 +8,7 @@ first, and may be that nobody wants the rest.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import streamlit as st
@@ -17,6 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 from headwise.viz_app.components.unseen import draw_again
 from headwise.viz_app.views.shared.view import note_timer_rerun, view
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 NoteDone = Callable[[int, int], None]
 """Is told how much of how much is done."""
@@ -82,3 +83,23 @@ def in_slices(
         return None
     place.empty()
     return result
+
+
+def each_in_slices(
+    said: str,
+    items: Sequence[Item],
+    compute: Callable[[Item], Result],
+    *,
+    key: str,
+    stop: Callable[[], None],
+) -> list[Result] | None:
+    """Compute something of each of some items, such as checkpoints, as ``in_slices`` does."""
+
+    def compute_all(note_done: NoteDone) -> list[Result]:
+        found: list[Result] = []
+        for item in items:
+            found.append(compute(item))
+            note_done(len(found), len(items))
+        return found
+
+    return in_slices(said, compute_all, key=key, stop=stop)

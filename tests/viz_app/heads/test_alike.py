@@ -11,8 +11,8 @@ from scipy.spatial.distance import jensenshannon
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.tokenizer import TokenizerPair
-from headwise.viz_app.measuring.alike import heads_alike
-from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.heads.alike.maps import heads_alike
 from headwise.viz_app.measuring.sums import draws
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
@@ -20,12 +20,12 @@ from tests.floats import near
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_distances_are_those_of_rows_of_traces(
-    run: TrainedRun, tokenizers: TokenizerPair, many_sentences: list[EncodedPair], kind: Kind
+    run: TrainedRun, tokenizers: TokenizerPair, many_sentences: Sentences, kind: Kind
 ) -> None:
     """Between two checkpoints, from the head itself at another one, too."""
     model, other = (load_weights(run, step).model for step in (60, 20))
     head, rows, times = Head(kind, 1, 0), [], []
-    for sentence in many_sentences:
+    for sentence in many_sentences.pairs:
         here, there = (
             run_trace(each, tokenizers, sentence.pair.source, tuple(sentence.target))
             for each in (model, other)
@@ -41,7 +41,7 @@ def test_distances_are_those_of_rows_of_traces(
     expected = np.mean(rows, axis=0)
     resampled = np.transpose(times) @ rows / np.sum(times, axis=0)[:, None]
     errors = resampled.std(axis=0, ddof=1)
-    found = heads_alike(model, head, other, many_sentences)
+    found = heads_alike(model, many_sentences, head, load_weights(run, 20))
     shape = model.description.shapes[kind]
     for each in found.heads:
         place = np.ravel_multi_index((each.head.layer, each.head.head), shape)
@@ -53,7 +53,7 @@ def test_distances_are_those_of_rows_of_traces(
     assert distances == sorted(distances)
 
 
-def test_a_planted_copy_is_the_nearest(run: TrainedRun, many_sentences: list[EncodedPair]) -> None:
+def test_a_planted_copy_is_the_nearest(run: TrainedRun, many_sentences: Sentences) -> None:
     """Head 1 of the layer gets the queries and keys of head 3; the head itself is left out."""
     model = copy.deepcopy(load_weights(run, 60).model)
     attention = model.encoder.layers[0].self_attention
@@ -62,7 +62,7 @@ def test_a_planted_copy_is_the_nearest(run: TrainedRun, many_sentences: list[Enc
         for parameter in projection.parameters():
             of_heads = parameter.data.unflatten(0, (heads, -1))
             of_heads[0] = of_heads[2]
-    found = heads_alike(model, Head("encoder_self", 0, 2), model, many_sentences)
+    found = heads_alike(model, many_sentences, Head("encoder_self", 0, 2))
     nearest, second, *_ = found.heads
     assert nearest.head == Head("encoder_self", 0, 0)
     assert nearest.distance == near(0, dtype=np.float16, size=1)
@@ -70,7 +70,7 @@ def test_a_planted_copy_is_the_nearest(run: TrainedRun, many_sentences: list[Enc
     assert Head("encoder_self", 0, 2) not in [each.head for each in found.heads]
 
 
-def test_a_head_that_is_not_there_is_named(run: TrainedRun, sentences: list[EncodedPair]) -> None:
+def test_a_head_that_is_not_there_is_named(run: TrainedRun, sentences: Sentences) -> None:
     model = load_weights(run, 60).model
     with pytest.raises(ValueError, match="no head cross"):
-        heads_alike(model, Head("cross", 7, 0), model, sentences)
+        heads_alike(model, sentences, Head("cross", 7, 0))

@@ -9,28 +9,27 @@ import torch
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Head
 from headwise.model.interventions import head_costs
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.pruning import joint_cost, prune
+from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.heads.together.cost import joint_cost
+from headwise.viz_app.measuring.pruning import prune
 from headwise.viz_app.measuring.sums import draws
 from tests.floats import PASS, near
 
 HEADS = [Head("cross", 1, 2), Head("encoder_self", 0, 1), Head("cross", 0, 0)]
 
 
-def test_heads_are_off_together_and_one_by_one(
-    run: TrainedRun, many_sentences: list[EncodedPair]
-) -> None:
+def test_heads_are_off_together_and_one_by_one(run: TrainedRun, many_sentences: Sentences) -> None:
     """Against what ``prune`` and the costs of single heads say of the same sentences."""
     model = load_weights(run, 60, torch.float64).model
-    found = joint_cost(model, many_sentences, [*HEADS, HEADS[0]])
-    [pruned] = prune(model, many_sentences, HEADS, [3])
+    found = joint_cost(model, many_sentences, frozenset(HEADS))
+    [pruned] = prune(model, many_sentences.pairs, HEADS, [3])
     assert found.together == near(pruned.rise, operations=PASS)
     assert found.together_error == near(pruned.error, operations=PASS)
-    tokens = np.array([len(each.target) - 1 for each in many_sentences])
+    tokens = np.array([len(each.target) - 1 for each in many_sentences.pairs])
     alone = np.array(
         [
             [float(head_costs(model, s.source, s.target)[h.kind][h.layer, h.head]) for h in HEADS]
-            for s in many_sentences
+            for s in many_sentences.pairs
         ]
     )
     for head, costs in zip(HEADS, alone.T, strict=True):
@@ -38,21 +37,21 @@ def test_heads_are_off_together_and_one_by_one(
     assert len(found.alone) == 3
     assert found.summed == near(alone.sum() / tokens.sum(), operations=PASS)
     assert found.beyond == near(found.together - found.summed)
-    times = draws([each.number for each in many_sentences]).T
+    times = draws([each.number for each in many_sentences.pairs]).T
     sums = (times @ alone.sum(axis=1)) / (times @ tokens)
     assert found.summed_error == near(np.std(sums, ddof=1), operations=PASS)
-    assert found.sentences == 24
+    assert found.sentences == 32
 
 
 def test_one_head_costs_together_what_it_costs_alone(
-    run: TrainedRun, many_sentences: list[EncodedPair]
+    run: TrainedRun, many_sentences: Sentences
 ) -> None:
     model = load_weights(run, 60, torch.float64).model
-    found = joint_cost(model, many_sentences, HEADS[:1])
+    found = joint_cost(model, many_sentences, frozenset(HEADS[:1]))
     assert found.beyond == near(0, size=10, operations=PASS)
     assert found.beyond_error == near(0, size=10, operations=PASS)
 
 
-def test_no_heads_are_refused(run: TrainedRun, many_sentences: list[EncodedPair]) -> None:
-    with pytest.raises(ValueError, match="expected heads and pairs, got 0 and 24"):
-        joint_cost(load_weights(run, 60).model, many_sentences, [])
+def test_no_heads_are_refused(run: TrainedRun, many_sentences: Sentences) -> None:
+    with pytest.raises(ValueError, match="expected heads that are off together"):
+        joint_cost(load_weights(run, 60).model, many_sentences, frozenset())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,33 +12,30 @@ import streamlit as st
 
 from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.viz_app.analysis.curves import spread
-from headwise.viz_app.analysis.embeddings import (
-    frequency_groups,
-    principal_components,
-    project_together,
-)
+from headwise.viz_app.analysis.embeddings import frequency_groups, project_together
 from headwise.viz_app.components.scatter import Cloud, Frames, scatter
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.figures.checkpoint_lines import named_lines
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.plane import (
+from headwise.viz_app.heads.plane.vectors import (
     Agreement,
     HeadVectors,
+    ReadHead,
     agreement,
     first_sentences,
-    head_vectors,
     ids_in,
-    in_random_directions,
-    join,
+    read_head,
 )
+from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.caches import Run, checkpoint_of, weights_sha256
-from headwise.viz_app.views.heads.sentences import examples_of, open_row, passes_bytes
+from headwise.viz_app.views.caches import weights_sha256
+from headwise.viz_app.views.heads.sentences import open_row
+from headwise.viz_app.views.shared.asked import ask_sentences
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.slices import each_in_slices
 from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.shared.vocabulary import vocabulary_of
 from headwise.viz_app.views.shared.widgets import choose_one, show_figure, show_heading
@@ -59,18 +57,6 @@ class _Point(NamedTuple):
     label: str
     occurrences: int
     """In the training data; 0 if they are not known."""
-
-
-class _Read(NamedTuple):
-    """What is read of a head at one checkpoint: n queries and m keys."""
-
-    vectors: HeadVectors
-    rows: Floats
-    """Both in one space, (n + m, K)."""
-    c: float
-    in_space: Agreement
-    by_construction: tuple[float, float]
-    """What vectors as long in random directions have there, and in a plane of their own."""
 
 
 class _Plane(NamedTuple):
@@ -101,22 +87,32 @@ def show_plane(selection: Selection, measures: Measures) -> None:
             "each other that have large weights, as far as a plane can show it."
         )
         return
-    sentences = first_sentences(
-        examples_of(run, measures)[:_SENTENCES], head.kind, most_points=_MOST_POINTS
-    )
+    encoded = Sentences.examples(run, measures)
+    sentences = first_sentences(encoded.pairs[:_SENTENCES], head.kind, most_points=_MOST_POINTS)
     steps = [selection.step]
     if shown == "through training":
         steps = sorted({selection.step, *spread(run.steps(), _MOST_STEPS)})
-    found = _found(selection, measures, sentences, head, steps)
+    found = each_in_slices(
+        "Reading queries and keys of checkpoints",
+        steps,
+        lambda step: ask_sentences(read_head, run, step, replace(encoded, pairs=sentences), head),
+        key="plane-progress",
+        stop=lambda: change_view(plane="off"),
+    )
     if found is None:
         return
-    plane, of_steps = found
+    here = steps.index(selection.step)
+    hashes = tuple(weights_sha256(run, step) for step in steps)
+    plane = cached(
+        "plane of queries and keys",
+        (str(run.folder), encoded.sha256, head, hashes, here),
+        lambda: _project(found, here),
+        facts=lambda _: {"run": run.name, "checkpoints": len(steps)},
+    )
     points = _points_of(selection, sentences, head.kind)
 
-    here = steps.index(selection.step)
-
     def open_point(place: int) -> None:
-        vectors = of_steps[here].vectors
+        vectors = found[here].vectors
         if points[place].role == "key":
             place = _query_that_looks(vectors, place - len(vectors.queries))
         at = points[place]
@@ -136,11 +132,11 @@ def show_plane(selection: Selection, measures: Measures) -> None:
         on_click=open_point,
         action="opens its row on Translate",
     )
-    st.caption(_in_words(selection, head, len(sentences), of_steps[here], plane, here))
+    st.caption(_in_words(selection, head, len(sentences), found[here], plane, here))
     lines = np.array(
         [
             (read.in_space.value, in_plane.value, read.by_construction[0], read.in_space.chance)
-            for read, in_plane in zip(of_steps, plane.agreements, strict=True)
+            for read, in_plane in zip(found, plane.agreements, strict=True)
         ],
         np.float32,
     )
@@ -162,58 +158,7 @@ def show_plane(selection: Selection, measures: Measures) -> None:
 # --- what is drawn -------------------------------------------------------------------------------
 
 
-def _found(
-    selection: Selection,
-    measures: Measures,
-    sentences: Sequence[EncodedPair],
-    head: Head,
-    steps: Sequence[int],
-) -> tuple[_Plane, list[_Read]] | None:
-    """Read some checkpoints, and project them; None while there is more to do."""
-    run, corpus = selection.run, measures.examples_corpus.sha256
-    here = steps.index(selection.step)
-    hashes = tuple(weights_sha256(run, step) for step in steps)
-
-    def compute(note: NoteDone) -> tuple[_Plane, list[_Read]]:
-        found: list[_Read] = []
-        for step in steps:
-            found.append(_read(run, step, sentences, corpus, head))
-            note(len(found), len(steps))
-        plane = cached(
-            "plane of queries and keys",
-            (str(run.folder), corpus, head, hashes, here),
-            lambda: _project(found, here),
-            facts=lambda _: {"run": run.name, "checkpoints": len(steps)},
-        )
-        return plane, found
-
-    return in_slices(
-        "Reading queries and keys of checkpoints",
-        compute,
-        key="plane-progress",
-        stop=lambda: change_view(plane="off"),
-    )
-
-
-def _read(run: Run, step: int, sentences: Sequence[EncodedPair], corpus: str, head: Head) -> _Read:
-    def compute() -> _Read:
-        vectors = head_vectors(checkpoint_of(run, step).model, sentences, head)
-        random = in_random_directions(vectors)
-        (rows, c), (joined, _) = join(vectors), join(random)
-        flat = principal_components(joined).points
-        by_construction = agreement(joined, random).value, agreement(flat, random).value
-        return _Read(vectors, rows, c, agreement(rows, vectors), by_construction)
-
-    return cached(
-        "queries and keys",
-        (str(run.folder), corpus, head, weights_sha256(run, step)),
-        compute,
-        facts=lambda _: {"run": run.name},
-        needs=passes_bytes(run, sentences),
-    )
-
-
-def _project(found: list[_Read], here: int) -> _Plane:
+def _project(found: Sequence[ReadHead], here: int) -> _Plane:
     points, plane = project_together([each.rows for each in found], found[here].rows)
     agreements = [agreement(flat, of.vectors) for flat, of in zip(points, found, strict=True)]
     return _Plane(points, plane.shares, agreements)
@@ -272,7 +217,7 @@ def _query_that_looks(vectors: HeadVectors, key: int) -> int:
 
 
 def _in_words(
-    selection: Selection, head: Head, sentences: int, read: _Read, plane: _Plane, here: int
+    selection: Selection, head: Head, sentences: int, read: ReadHead, plane: _Plane, here: int
 ) -> str:
     queries, keys = len(read.vectors.queries), len(read.vectors.keys)
     in_space, in_plane = _written(read.in_space), _written(plane.agreements[here])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import streamlit as st
 
@@ -10,13 +11,12 @@ from headwise.model.files import CheckpointError
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.components.row_table import Bar, Row, row_table
-from headwise.viz_app.measuring.alike import AlikeHead, AlikeHeads, heads_alike
-from headwise.viz_app.measuring.heads import HeadSum
+from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.heads.alike.maps import AlikeHead, heads_alike
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import Run, run_named, weights_of
-from headwise.viz_app.views.heads.sentences import examples_of, passes_bytes
-from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.asked import ask_sentences
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
 from headwise.viz_app.views.shared.panels import note_files, panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -84,38 +84,21 @@ def _found(
     selection: Selection, measures: Measures, head: Head, places: list[tuple[Run, int]]
 ) -> tuple[list[_Alike], float] | None:
     """Return all heads there, nearest first, and the distance of an even one; None until then."""
-    own = weights_of(selection.run, selection.step)
-    sentences = examples_of(selection.run, measures)
-
-    def compare_with(place: int, note_done: NoteDone) -> AlikeHeads:
-        run, step = places[place]
-        note_files(run.weights_path(step))
-        other = weights_of(run, step)
-        key = (own.sha256, other.sha256, measures.examples_corpus.sha256, head)
-        known: dict[int, HeadSum] = cached("batches compared", key, dict)
-
-        def note(done: int, of: int) -> None:
-            note_done(place * of + done, len(places) * of)
-
-        return cached(
-            "heads alike",
-            key,
-            lambda: heads_alike(
-                own.model, head, other.model, sentences, known=known, note_done=note
-            ),
-            facts=lambda _: {"run": run.name, "step": step},
-            needs=2 * passes_bytes(run, sentences),
-        )
+    sentences = Sentences.examples(selection.run, measures)
 
     def compare(note_done: NoteDone) -> tuple[list[_Alike], float]:
-        alike = [compare_with(place, note_done) for place in range(len(places))]
-        found = [
-            (run, step, each)
-            for (run, step), of_place in zip(places, alike, strict=True)
-            for each in of_place.heads
-        ]
+        found: list[_Alike] = []
+        for place, (run, step) in enumerate(places):
+            note_files(run.weights_path(step))
+
+            def note(done: int, of: int, before: int = place) -> None:
+                note_done(before * of + done, len(places) * of)
+
+            noted, other = replace(sentences, note_done=note), weights_of(run, step)
+            alike = ask_sentences(heads_alike, selection.run, selection.step, noted, head, other)
+            found += [(run, step, each) for each in alike.heads]
         found.sort(key=lambda of: (round(of[2].distance, 6), of[1], of[2].head))
-        return found, alike[0].even
+        return found, alike.even
 
     return in_slices(
         "Comparing sentences",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headwise.model.interface import Head
 from headwise.viz_app.analysis.labels import NO_SUM_NOTE, OFF_NOTE, ONE_TRAINING_NOTE
-from headwise.viz_app.measuring.pruning import JointCost, joint_cost
+from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.heads.together.cost import JointCost, joint_cost
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.heads.sentences import examples_of, passes_bytes
-from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.asked import ask_sentences
 from headwise.viz_app.views.shared.head_choice import choose_heads, head_label
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -31,20 +29,9 @@ def show_together(selection: Selection, measures: Measures) -> None:
             f"without all of them at once. {OFF_NOTE}"
         )
         return
-    st.caption(_in_words(_joint_cost(selection, measures, tuple(heads))))
-
-
-def _joint_cost(selection: Selection, measures: Measures, heads: tuple[Head, ...]) -> JointCost:
-    run, step = selection.run, selection.step
-    weights, encoded = weights_of(run, step), examples_of(run, measures)
-    return cached(
-        "heads off together",
-        (str(run.folder), weights.sha256, measures.examples_corpus.sha256, frozenset(heads)),
-        lambda: joint_cost(weights.model, encoded, heads),
-        facts=lambda _: {"run": run.name, "step": step, "heads": len(heads)},
-        says="Switching heads off in the example sentences",
-        needs=passes_bytes(run, encoded),
-    )
+    sentences = Sentences.examples(selection.run, measures)
+    found = ask_sentences(joint_cost, selection.run, selection.step, sentences, frozenset(heads))
+    st.caption(_in_words(found))
 
 
 def _in_words(found: JointCost) -> str:

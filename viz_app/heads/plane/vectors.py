@@ -30,6 +30,9 @@ from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import Head, Kind, Seq2SeqModel, attention_path
 from headwise.model.ties import first_largest
+from headwise.viz_app.analysis.embeddings import principal_components
+from headwise.viz_app.core.computed import of_sentences
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.attention import to_numpy
@@ -69,6 +72,18 @@ class Agreement(NamedTuple):
     """The same with the keys of each row permuted, which is expected to be 0."""
 
 
+class ReadHead(NamedTuple):
+    """The n queries and m keys of a head in one space, and how that agrees with its scores."""
+
+    vectors: HeadVectors
+    rows: Floats
+    """Queries, then keys, (n + m, K)."""
+    c: float
+    in_space: Agreement
+    by_construction: tuple[float, float]
+    """What vectors as long in random directions have there, and in a plane of their own."""
+
+
 def ids_in(pair: EncodedPair, kind: Kind) -> tuple[list[int], list[int]]:
     """Return the ids at which a pair has queries and keys: what is read there, none predicted."""
     consumed = pair.target[:-1]
@@ -84,6 +99,17 @@ def first_sentences(
     """Return the first sentences, at least one, with at most so many queries and keys together."""
     points = np.cumsum([sum(map(len, ids_in(each, kind))) for each in sentences])
     return tuple(sentences[: max(1, int((points <= most_points).sum()))])
+
+
+@of_sentences("queries and keys")
+def read_head(model: Seq2SeqModel, sentences: Sentences, head: Head) -> ReadHead:
+    """Read the queries and keys of a head over sentences, and put them in one space."""
+    vectors = head_vectors(model, sentences.pairs, head)
+    random = in_random_directions(vectors)
+    (rows, c), (joined, _) = join(vectors), join(random)
+    flat = principal_components(joined).points
+    by_construction = agreement(joined, random).value, agreement(flat, random).value
+    return ReadHead(vectors, rows, c, agreement(rows, vectors), by_construction)
 
 
 @torch.inference_mode()

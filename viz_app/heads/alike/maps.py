@@ -5,21 +5,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import torch
 
 from headwise.model.interface import Head, Seq2SeqModel
+from headwise.viz_app.core.computed import of_sentences
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     PaddedIds,
     attention_maps,
-    batch_by_batch,
     batches_by_length,
 )
 from headwise.viz_app.measuring.heads import HeadSum, distance
 from headwise.viz_app.measuring.sums import Bootstrap
+from headwise.viz_app.trace.memory import costs_bytes
+
+
+class HasModel(Protocol):
+    """A checkpoint, or what loads one."""
+
+    @property
+    def model(self) -> Seq2SeqModel:
+        """Return its model."""
 
 
 class AlikeHead(NamedTuple):
@@ -40,32 +50,21 @@ class AlikeHeads(NamedTuple):
     """The same distance from rows that spread their weight evenly."""
 
 
+@of_sentences("heads alike", needs=lambda *of: 2 * costs_bytes(*of))
 @torch.inference_mode()
 def heads_alike(
-    model: Seq2SeqModel,
-    head: Head,
-    other: Seq2SeqModel,
-    sentences: Sequence[EncodedPair],
-    *,
-    known: MutableMapping[int, HeadSum] | None = None,
-    note_done: Callable[[int, int], None] = lambda done, of: None,
+    model: Seq2SeqModel, sentences: Sentences, head: Head, other: HasModel | None = None
 ) -> AlikeHeads:
     """Compare the maps of a head with those of all heads of its kind in a model, or in the same.
 
     The distance of two heads is the mean over all rows with several keys of the Jensen-Shannon
     distance, as of ``measuring.heads.distance`` (Clark et al. 2019, section 6, compare heads so by
-    the divergence). The head itself is left out.
-
-    Args:
-        model: the model that has the head.
-        head: the head.
-        other: the model whose heads are compared with it; it reads the same tokens.
-        sentences: the corpus; its targets are forced.
-        known, note_done: as for ``batch_by_batch``.
+    the divergence). The head itself is left out. ``other`` reads the same tokens.
 
     Raises:
         ValueError: if the model has no such head.
     """
+    compared = model if other is None else other.model
     model.description.require_heads([head])
     place = head.layer * model.description.heads(head.kind) + head.head
 
@@ -73,24 +72,24 @@ def heads_alike(
         """Sum the distances from each head, and from even rows: (B, H + 1)."""
         ids = PaddedIds.of_pairs(batch, model)
         maps = attention_maps(model, ids)[0][head.kind]  # (B, H, Q, M)
-        there = maps if other is model else attention_maps(other, ids)[0][head.kind]
+        there = maps if compared is model else attention_maps(compared, ids)[0][head.kind]
         allowed = ids.allowed(head.kind)
         even = allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
         there = torch.cat([there, even[:, None].to(there.dtype)], dim=1)
         return distance(maps[:, [place]], there, allowed)
 
-    parts = batch_by_batch(sentences, in_batch, known=known, note_done=note_done)
+    parts = sentences.by_batch(in_batch)
     totals, counts = (torch.cat([getattr(e, n) for e in parts]) for n in ("total", "count"))
     resampled = Bootstrap(totals.shape[1], totals.device)
-    in_order = [each.number for batch in batches_by_length(sentences) for each in batch]
+    in_order = [each.number for batch in batches_by_length(sentences.pairs) for each in batch]
     resampled.add(in_order, totals, counts)
     *means, even = (totals.sum(dim=0) / counts.sum()).tolist()
     *errors, _ = resampled.standard_errors().tolist()
-    others = [each for each in other.description.all_heads() if each.kind == head.kind]
+    others = [each for each in compared.description.all_heads() if each.kind == head.kind]
     found = [
         AlikeHead(*each)
         for each in zip(others, means, errors, strict=True)
-        if other is not model or each[0] != head
+        if compared is not model or each[0] != head
     ]
     # What differs by rounding only is in the order of the layers.
     return AlikeHeads(tuple(sorted(found, key=lambda e: (round(e.distance, 6), e.head))), even)

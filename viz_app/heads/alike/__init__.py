@@ -1,0 +1,1 @@
+"""Heads alike: which heads look where a head does, over a corpus."""
