@@ -429,6 +429,27 @@ def test_milestones_between_the_first_and_the_last_are_offered_at_a_third(asked:
     assert labels(question) == ["step 0", "step 20", "step 60", "at none of them"]
 
 
+def test_lengths_and_turns_of_embeddings_are_those_of_the_vectors(asked: Asked) -> None:
+    """Tokens of 3, 4 and 1 have positions of 4, 3 and 2 added at a right angle."""
+    tokens, positions = (
+        np.array([[length * (axis == 0), length * (axis == 1)] for length in lengths], np.float32)
+        for axis, lengths in enumerate(([3, 4, 1], [4, 3, 2]))
+    )
+    embedding = dataclasses.replace(
+        asked.trace.source_embedding, tokens=tokens, positions=positions, total=tokens + positions
+    )
+    of_two = dataclasses.replace(
+        asked, trace=dataclasses.replace(asked.trace, source_embedding=embedding)
+    )
+    assert right(made(of_two, "input_width")) == ["2"]
+    question = made(of_two, "longer_part")
+    assert right(question) == ["the positional encodings"]
+    assert "the token embeddings 2.7 and the positional encodings 3.0" in question.reason((0,))
+    question = made(of_two, "turned_most")
+    assert right(question) == ["3: </s>"]
+    assert "a cosine of 0.600; the smallest in this sentence is 0.447" in question.reason((0,))
+
+
 def test_near_and_far_positions_are_offered(
     asked: Asked, make_tokens: Callable[..., Tokens]
 ) -> None:

@@ -37,7 +37,6 @@ from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import make_asked
 from headwise.viz_app.views.shared.lessons import view_of
 from headwise.viz_app.views.state import View
-from tests.viz_app.lessons.truths import row_of, shown
 
 _CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
 
@@ -134,13 +133,12 @@ def asked_of(step: Step, lesson: Lesson, name: str, text: str) -> Asked:
     for field in ("at", "query", "column", "key"):
         if (word := words.get(field)) is None:
             continue
-        count = shown(before).shape[0 if field in ("at", "query") else 1]
+        count = before.weights.shape[0 if field in ("at", "query") else 1]
         if field == "at":
             count = len(trace.consumed)
         places = {"first": 0, "second": 1, "middle": count // 2, "last": count - 1}
         if word == "heaviest":
-            plain = dataclasses.replace(before, cells="weight", show="head")
-            place = row_of(plain, {"row": "heaviest"})
+            place = dataclasses.replace(before, cells="weight", show="head").row_of("heaviest")
         elif word == "changed":
             place = most_changed_row(trace, before.head)
         else:
