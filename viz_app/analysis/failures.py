@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwise.model.ties import descending
-from headwise.viz_app.analysis.head_ranking import rank_correlation, rank_correlation_interval
+from headwise.viz_app.analysis.head_ranking import correlation_in_words
 from headwise.viz_app.records.measures import has_enough_letters
 
 _ALIKE = 20
@@ -97,13 +97,11 @@ def compare_with_chrf(
     """
     known = sum(not math.isnan(figure) for figure in figures)
     shares = shares_below(figures, sources)
-    found = rank_correlation(shares, scores)
-    if math.isnan(found):
+    found = correlation_in_words(shares, scores, "sentences")
+    if not found:
         return f"Over {known:,} example sentences it cannot be compared with chrF."
-    low, high = rank_correlation_interval(shares, scores)
     return (
         f"Over {known:,} example sentences the rank correlation of this order with chrF, which "
-        f"compares translation and reference, is {found:+.2f}, 95% interval {low:+.2f} to "
-        f"{high:+.2f} by resamples of the sentences: at +1 it would find the same sentences the "
-        "worst, at 0 it would find them no better than chance."
+        f"compares translation and reference, is {found}: at +1 it would find the same sentences "
+        "the worst, at 0 it would find them no better than chance."
     )

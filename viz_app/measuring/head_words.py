@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import groupby
+from statistics import NormalDist
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -75,9 +77,8 @@ def describe_head(
             words = MEASURES[name].words
             on = words.on if isinstance(words, WeightShare) else ""
             texts[name] = f"{_LAST}: at most {known[name]:.2f} {on}{by[name].written()}"
-    others: tuple[Group, ...] = ("scores", "cost", "distance")
-    for group in others:
-        chosen = [*chosen, *striking(name for name in in_groups(group) if name in known)]
+    chosen = [*chosen, *striking(measured("scores", sign=0))]
+    chosen += [*measured("cost"), *striking(measured("distance"))]
     return texts | {
         name: describe_value(name, kind, known[name], beside=by[name]) for name in chosen
     }
@@ -93,6 +94,39 @@ def in_a_line(texts: Iterable[str]) -> str:
     said = [_WITHOUT_NUMBERS.get(each, each) for each in said]
     said = [f"is {each}" if each.startswith("far from") else each for each in said]
     return ", ".join(said) or "has nothing that stands out"
+
+
+@dataclass(frozen=True)
+class WordCounts:
+    """How many values of heads have a word, and how many would by chance."""
+
+    looked_at: int
+    """Values that may have a word and whose error is known."""
+    said: int
+    by_chance: float
+    """How many would have one at most by chance: if each were just at its bound."""
+    all_at_once: int
+    """Those that have one although all are looked at at once (Bonferroni, at 5%)."""
+
+
+def count_words(heads: Iterable[tuple[Mapping[str, float], Mapping[str, Baselines]]]) -> WordCounts:
+    """Count words over heads, each given by its values and what is beside them, by measure."""
+    found = [
+        (measure.words, of[name], beside[name])
+        for of, beside in heads
+        for name, measure in MEASURES.items()
+        if measure.words is not None and measure.group and name in of and name in beside
+        if not math.isnan(of[name]) and not math.isnan(beside[name].error)
+    ]
+    once = NormalDist().inv_cdf(1 - 0.05 / max(len(found), 1))
+    return WordCounts(
+        looked_at=len(found),
+        said=sum(words.stands_out(value, beside) for words, value, beside in found),
+        by_chance=len(found) * (1 - NormalDist().cdf(2)),
+        all_at_once=sum(
+            words.stands_out(value, beside.of_many(once)) for words, value, beside in found
+        ),
+    )
 
 
 class Phase(NamedTuple):

@@ -6,7 +6,7 @@ Each class is a way of saying the values of a measure; ``head_measures.py`` give
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.labels import OFF_NOTE
@@ -75,15 +75,36 @@ class Baselines:
         uneven = math.isnan(self.even) or sign * (value - self.even) >= self.doubled
         return after and uneven
 
-    def plus_minus(self, form: str) -> str:
-        """Return the error as it stands behind a value, if it is known."""
-        return "" if math.isnan(self.error) else f" ± {self.error:{form}}"
+    def of_many(self, z: float) -> Baselines:
+        """Return what judges a value at ``z`` standard errors in place of two."""
+        first_error = self.first_error * z / 2
+        return replace(self, error=self.error * z / 2, first_error=first_error)
 
     def written(self, form: str = ".2f") -> str:
         """Return what is known of the other two in brackets, with a space before."""
         known = {"an even head": self.even, "checkpoint 0 had": self.first}
         said = [f"{name} {value:{form}}" for name, value in known.items() if not math.isnan(value)]
         return f" ({', '.join(said)})" if said else ""
+
+
+def plus_minus(error: float, form: str = ".3f") -> str:
+    """Return an error as it stands behind a value, with a space before; "" if it is unknown.
+
+    So it is where all resamples are the same. An error that rounds to 0 is below the last digit.
+    """
+    if math.isnan(error) or error == 0:
+        return ""
+    written, last = f"{error:{form}}", 10 ** -int(form[1:-1])
+    return f" ± {written}" if float(written) else f" ± < {last:{form}}"
+
+
+def exact_error(sentences: int) -> float:
+    """Return half the reach of a share that is 0, or 1, in each of some sentences.
+
+    There all resamples are the same, and say nothing: the 95% interval of Clopper and Pearson
+    (1934) reaches to 1 − 0.025^(1/n), and to 0.025^(1/n).
+    """
+    return (1 - 0.025 ** (1 / max(sentences, 1))) / 2
 
 
 def _known(error: float) -> float:
@@ -147,25 +168,26 @@ class Sharpness(Wording):
 
 
 class Cost(Wording):
-    """Says what switching a head off costs; always among what is said of a head."""
+    """Says what switching a head off costs."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
         """Say whether the head matters, and the cost."""
-        if beside.is_below(abs(value), LITTLE):
-            how = "hardly matters: "
-        elif beside.is_below(value, -LITTLE) and beside.is_new(value, below=True):
-            how = "is in the way: "
-        else:
-            how = "matters: " if beside.is_above(value, MUCH) and beside.is_new(value) else ""
-        verb = "gains" if round(value, 3) < 0 else "costs"
+        how, verb = self._how(value, beside), "gains" if round(value, 3) < 0 else "costs"
         return (
-            f"{how}switching it off {verb} {abs(value):.3f}{beside.plus_minus('.3f')} nats per "
-            f"token{beside.written('+.3f')}"
+            f"{how}{': ' * bool(how)}switching it off {verb} {abs(value):.3f}"
+            f"{plus_minus(beside.error)} nats per token{beside.written('+.3f')}"
         )
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
-        """Return True."""
-        return True
+        """Return whether there is a word for it."""
+        return bool(self._how(value, beside))
+
+    def _how(self, value: float, beside: Baselines) -> str:
+        if beside.is_below(abs(value), LITTLE):
+            return "hardly matters"
+        if beside.is_below(value, -LITTLE) and beside.is_new(value, below=True):
+            return "is in the way"
+        return "matters" if beside.is_above(value, MUCH) and beside.is_new(value) else ""
 
 
 class Distance(Wording):
@@ -187,7 +209,7 @@ class ScoreShare(Wording):
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
         """Say the part and its share."""
-        share = f"{round(value, 2) + 0.0:.2f}{beside.plus_minus('.2f')}"  # no -0.00
+        share = f"{round(value, 2) + 0.0:.2f}{plus_minus(beside.error, '.2f')}"  # no -0.00
         return f"{self.text}: {share} of what tells keys apart{beside.written()}"
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
@@ -200,7 +222,7 @@ class AlignmentError(Wording):
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
         """Say whether the head follows the word alignment, and the rate."""
-        baselines, rate = beside.alignment, f"{value:.2f}{beside.plus_minus('.2f')}"
+        baselines, rate = beside.alignment, f"{value:.2f}{plus_minus(beside.error, '.2f')}"
         if baselines is None:
             return f"alignment error rate {rate} by {self.text}"
         above, follows = beside.is_above(value, baselines.diagonal), "follows the word alignment of"

@@ -6,19 +6,22 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest, norm
 
 from headwise.model.interface import Kind
 from headwise.viz_app.measuring.checkpoint_measures import DRAWN, STAGES, describe_stage
 from headwise.viz_app.measuring.head_measures import MEASURES
 from headwise.viz_app.measuring.head_words import (
     Phase,
+    count_words,
     describe_head,
     describe_value,
     in_a_line,
     phases,
 )
-from headwise.viz_app.measuring.wording import Baselines
+from headwise.viz_app.measuring.wording import Baselines, exact_error, plus_minus
 from headwise.viz_app.records.measures import AlignmentBaselines
+from tests.floats import near
 
 NAN = float("nan")
 BASELINES = AlignmentBaselines(lowest=0.06, diagonal=0.61)
@@ -43,7 +46,7 @@ def test_a_measure_is_declared_whole(name: str) -> None:
         lowest = -1.0 if measure.range == "signed" else 0.0
         values, beside = np.linspace(lowest, 1, 201), Baselines(0.001, alignment=BASELINES)
         striking = {measure.words.stands_out(value, beside) for value in values}
-        assert striking == ({True} if name == "cost" else {True, False})
+        assert striking == {True, False}
 
 
 def test_measures_of_checkpoints_are_declared_whole() -> None:
@@ -187,6 +190,29 @@ def test_alignment_is_said_against_the_diagonal(
     assert describe_value("aer_consumed", "cross", value, beside=beside) == (
         f"{how}: error rate {value:.2f}, of the diagonal {diagonal:.2f}, at best {lowest:.2f}"
     )
+
+
+@pytest.mark.parametrize("sentences", [1, 3, 120, 512])
+def test_a_share_that_is_0_or_1_in_each_sentence_has_an_exact_interval(sentences: int) -> None:
+    exact = binomtest(sentences, sentences).proportion_ci(method="exact")
+    assert 1 - 2 * exact_error(sentences) == near(exact.low)
+
+
+def test_no_error_is_said_to_be_0() -> None:
+    found = [plus_minus(error, ".2f") for error in (NAN, 0.0, 0.004, 0.006)]
+    assert found == ["", "", " ± < 0.01", " ± 0.01"]
+
+
+def test_words_are_counted_beside_those_by_chance() -> None:
+    """Of four values three have a word; 2 errors suffice for each, 2.24 only for two."""
+    beside = {name: Baselines(0.01) for name in ("end", "by_token", "confidence", "cost")}
+    heads = [
+        ({"end": 0.421, "confidence": 0.9, "by_token": 0.49, "next": 0.9}, beside),
+        ({"end": 0.43, "by_token": 0.6, "begin": NAN}, beside),
+    ]
+    found = count_words(heads)
+    assert (found.looked_at, found.said, found.all_at_once) == (4, 3, 2)
+    assert found.by_chance == near(4 * norm.sf(2))
 
 
 SHARES = {"previous": 0.7, "punctuation": 0.6, "end": 0.4, "same": 0.1, "entropy": 0.5}

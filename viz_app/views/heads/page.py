@@ -6,7 +6,6 @@ translation may have failed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -19,9 +18,8 @@ from headwise.viz_app.analysis.failures import (
     worst_first,
 )
 from headwise.viz_app.analysis.head_ranking import (
+    correlation_in_words,
     head_values,
-    rank_correlation,
-    rank_correlation_interval,
     rank_heads,
     rank_ranges,
 )
@@ -33,7 +31,7 @@ from headwise.viz_app.heads.dictionary.section import show_writes
 from headwise.viz_app.heads.plane.section import show_plane
 from headwise.viz_app.heads.rows.section import show_find
 from headwise.viz_app.heads.together.section import show_together
-from headwise.viz_app.measuring.wording import WORDS_NOTE
+from headwise.viz_app.measuring.wording import plus_minus
 from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.heads.compared import (
@@ -50,6 +48,7 @@ from headwise.viz_app.views.shared.measured_heads import (
     errors_note,
     head_in_words,
     value_in_words,
+    words_note,
 )
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
@@ -172,7 +171,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
     )
     with st.expander("Words, errors and ranks", key="how-measured", type="compact"):
         st.caption(
-            WORDS_NOTE
+            words_note(selection.run, measures, [head for head, _ in found])
             + errors_note(measures)
             + _notes(selection.run, measures, name, [head for head, _ in found])
             + (_RANKS_NOTE + apart) * bool(ranks)
@@ -186,8 +185,7 @@ def _written(run: Run, measures: Measures, name: str, head: Head, value: float) 
     written = f"{round(value, 3) + 0.0:{form}}"
     if name != "cost" and name not in measures.errors:
         return written
-    error = error_of(measures, name, head)
-    return written if math.isnan(error) else f"{written} ± {error:.3f}"
+    return f"{written}{plus_minus(error_of(measures, name, head))}"
 
 
 def _ranks(
@@ -214,13 +212,10 @@ def _notes(run: Run, measures: Measures, name: str, heads: Sequence[Head]) -> st
     if name in ("cost", "gradient"):
         of_heads = [head_values(measures.values, head) for head in heads]
         costs, gradients = ([v[of] for v in of_heads] for of in ("cost", "gradient"))
-        both = rank_correlation(costs, gradients)
-        if not math.isnan(both):
-            low, high = rank_correlation_interval(costs, gradients)
+        if both := correlation_in_words(costs, gradients, "heads"):
             note += (
                 f" Over these {len(heads)} heads the rank correlation of the cost with the "
-                f"importance by gradient is {both:+.2f}, 95% interval {low:+.2f} to {high:+.2f} by "
-                "resamples of the heads."
+                f"importance by gradient is {both}."
             )
     return note
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headwise.model.interface import Head, Kind
@@ -13,8 +13,19 @@ from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
 from headwise.viz_app.measuring.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
-from headwise.viz_app.measuring.head_words import describe_head, describe_value, in_a_line
-from headwise.viz_app.measuring.wording import NO_BASELINES, Baselines
+from headwise.viz_app.measuring.head_words import (
+    count_words,
+    describe_head,
+    describe_value,
+    in_a_line,
+)
+from headwise.viz_app.measuring.wording import (
+    NO_BASELINES,
+    WORDS_NOTE,
+    Baselines,
+    Distance,
+    exact_error,
+)
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.cache import cached, stamp_of
@@ -33,8 +44,7 @@ def head_in_words(run: Run, measures: Measures, head: Head) -> tuple[str, str]:
 def striking_in(run: Run, measures: Measures, head: Head) -> dict[str, str]:
     """Return the most striking measures of a head, and what is said of each."""
     values = head_values(measures.values, head)
-    beside = _beside(run, measures, head)
-    return describe_head(values, head.kind, beside=beside)
+    return describe_head(values, head.kind, beside=_beside(run, measures)(head))
 
 
 def choices_over_training(run: Run, measures: Measures | None, head: Head) -> dict[str, Any]:
@@ -54,24 +64,28 @@ def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: f
         return f"emerged {after}by checkpoint {value:,.0f}"
     if name not in DESCRIBED:  # somebody added it
         return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
-    beside = _beside(run, measures, head).get(name, NO_BASELINES)
+    beside = _beside(run, measures)(head).get(name, NO_BASELINES)
     text = describe_value(name, head.kind, value, beside=beside)
     return special_tokens_of(run).name_in(text)
 
 
-def _beside(run: Run, measures: Measures, head: Head) -> dict[str, Baselines]:
+def _beside(run: Run, measures: Measures) -> Callable[[Head], dict[str, Baselines]]:
     """Find what values are judged by: their errors, an even head's values, and those at step 0."""
     first, even = _at_step_0(run), even_values(run, measures)
-    return {
-        name: Baselines(
-            error_of(measures, name, head),
-            even.get(name, {}).get(head.kind, math.nan),
-            math.nan if first is None else _value(first, name, head),
-            math.nan if first is None else error_of(first, name, head),
-            measures.alignment,
-        )
-        for name in MEASURES
-    }
+
+    def of(head: Head) -> dict[str, Baselines]:
+        return {
+            name: Baselines(
+                error_of(measures, name, head),
+                even.get(name, {}).get(head.kind, math.nan),
+                math.nan if first is None else _value(first, name, head),
+                math.nan if first is None else error_of(first, name, head),
+                measures.alignment,
+            )
+            for name in MEASURES
+        }
+
+    return of
 
 
 def _at_step_0(run: Run) -> Measures | None:
@@ -85,20 +99,34 @@ def _value(measures: Measures, name: str, head: Head) -> float:
 def error_of(measures: Measures, name: str, head: Head) -> float:
     """Return the standard error of a value, or what it is at most.
 
-    Files from before these were kept have no errors but of costs. A mean of shares from 0 to 1 over
-    n sentences has a standard error of at most √(m (1 − m) / n), since the variance of what is
-    between 0 and 1 is at most m (1 − m) (Bhatia and Davis 2000); sentences are taken to weigh
-    alike.
+    Where a share is 0, or 1, in each sentence, it is ``exact_error``. Files from before
+    errors were kept have none but of costs. A mean of shares from 0 to 1 over n sentences has a
+    standard error of at most √(m (1 − m) / n), since the variance of what is between 0 and 1 is at
+    most m (1 − m) (Bhatia and Davis 2000); sentences are taken to weigh alike.
     """
-    at, errors = (head.layer, head.head), measures.errors
-    if name == "cost":
-        return float(measures.cost_errors[head.kind][at])
-    if name in errors:
-        return float(errors[name][head.kind][at])
-    value = _value(measures, name, head)
-    if DESCRIBED[name].range != "share" or not 0 <= value <= 1:
-        return math.nan
-    return math.sqrt(value * (1 - value) / max(measures.corpus.sentences, 1))
+    known = {**measures.errors, "cost": measures.cost_errors}
+    error = math.nan
+    if name in known:
+        error = float(known[name][head.kind][head.layer, head.head])
+    value, sentences = _value(measures, name, head), max(measures.corpus.sentences, 1)
+    measure = MEASURES.get(name)
+    if measure is None or measure.range != "share" or not 0 <= value <= 1:
+        return error
+    if value in (0, 1) and not error > 0 and not isinstance(measure.words, Distance):
+        return exact_error(sentences)
+    return error if name in known else math.sqrt(value * (1 - value) / sentences)
+
+
+def words_note(run: Run, measures: Measures, heads: Sequence[Head]) -> str:
+    """Say which values have a word, and how many of some heads' would have one by chance."""
+    beside = _beside(run, measures)
+    found = count_words((head_values(measures.values, head), beside(head)) for head in heads)
+    return (
+        f"{WORDS_NOTE} Of {found.looked_at:,} values of these heads {found.said:,} have a word. If "
+        f"each were just at its bound, some {found.by_chance:.0f} would have one by chance. "
+        f"{found.all_at_once:,} have one even if all are looked at at once (each at 5% over "
+        f"{found.looked_at:,}, Bonferroni)."
+    )
 
 
 def even_values(run: Run, measures: Measures) -> Mapping[str, Mapping[Kind, float]]:

@@ -5,7 +5,6 @@ Where they look is measured as it is over a corpus, and stands beside what an ev
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import streamlit as st
@@ -13,15 +12,12 @@ import streamlit as st
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Head
 from headwise.model.turned import TurnedHead
-from headwise.viz_app.analysis.head_ranking import (
-    rank_correlation,
-    rank_correlation_interval,
-    rank_heads,
-)
+from headwise.viz_app.analysis.head_ranking import correlation_in_words, rank_heads
 from headwise.viz_app.analysis.labels import KIND_NAMES, NO_SUM_NOTE, OFF_NOTE
 from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.figures.heads import cost_map
 from headwise.viz_app.measuring.sentence import MeasuredSentence, measure_sentence
+from headwise.viz_app.measuring.wording import plus_minus
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import HeadMeans, Run, head_costs_of, head_means_of
@@ -30,6 +26,7 @@ from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.given import given_measures
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_clicked_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.measured_heads import error_of
 from headwise.viz_app.views.shared.measures import (
     corpus_options,
     measure_command,
@@ -170,19 +167,16 @@ def _beside_corpus(ranked: Sequence[tuple[Head, float]], measures: Measures) -> 
     shared = [(head, cost) for head, cost in ranked if head in places]
     there = [float(measures.values["cost"][h.kind][h.layer, h.head]) for h, _ in shared]
     here = [cost for _, cost in shared]
-    both, (low, high) = rank_correlation(here, there), rank_correlation_interval(here, there)
     first = "; ".join(
         f"{head_label(head)} is number {places[head]} of {len(places)} there, "
-        f"{there[place]:.3f} ± {measures.cost_errors[head.kind][head.layer, head.head]:.3f} nats a "
-        "token"
+        f"{there[place]:.3f}{plus_minus(error_of(measures, 'cost', head))} nats a token"
         for place, (head, _) in enumerate(shared[:_FIRST])
     )
     said = f"Over {measures.corpus.sentences:,} sentences, against {targets_of(measures)}: {first}."
-    if not math.isnan(both):
+    if both := correlation_in_words(here, there, "heads"):
         said += (
-            f" The rank correlation of the two rankings is {both:+.2f}, 95% interval {low:+.2f} to "
-            f"{high:+.2f} by resamples of the heads; rankings that have nothing to do with each "
-            "other have 0."
+            f" The rank correlation of the two rankings is {both}; rankings that have nothing to "
+            "do with each other have 0."
         )
     return f"{said} A cost in one sentence has no error, and says nothing of other sentences."
 
