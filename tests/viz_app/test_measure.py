@@ -30,12 +30,13 @@ from headwise.viz_app.measuring.alignments import Alignments, Links, write_align
 from headwise.viz_app.measuring.checkpoint_measures import STAGES
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
 from headwise.viz_app.measuring.head_means import HeadMeans
-from headwise.viz_app.measuring.head_measures import MEASURES, SCORE_MEASURES
+from headwise.viz_app.measuring.head_measures import MEASURES, RESAMPLED, SCORE_MEASURES
 from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
 from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
+from headwise.viz_app.measuring.tensor_files import CheckpointRecord
 from headwise.viz_app.records.measures import CorpusSummary, Measures
 from tests.floats import near, rounding
 from tests.viz_app.conftest import RunCommand
@@ -93,6 +94,16 @@ def align(folder: Path, data: Path) -> None:
     write_alignments(folder, Alignments(data.name, sha256, "by hand", LINKS))
 
 
+def arrays_of(kept: type[CheckpointRecord], folder: Path, step: int = 60) -> dict[str, Any]:
+    """What stands in a file beside the measures of a step, of the same weights and sentences."""
+    found = kept.read(folder, step)
+    assert found is not None
+    if step in measured_steps(folder):
+        measures = read_measures(folder, step)
+        assert (found.sha256, found.corpus) == (measures.sha256, measures.corpus)
+    return found.arrays()
+
+
 def test_every_checkpoint_is_measured(
     own_root: Path, run: TrainedRun, data: Path, examples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,10 +141,8 @@ def test_costs_by_sentence_stand_beside_and_sum_to_the_cost(
 ) -> None:
     """Places are those in the corpus, of which one sentence is repeated and one too long."""
     measure(own_root, "--data", str(data), "--steps", "60")
-    measures, costs = (
-        read_measures(own_root / "tiny", 60),
-        SentenceCosts.read(own_root / "tiny", 60),
-    )
+    measures = read_measures(own_root / "tiny", 60)
+    costs = SentenceCosts.read(own_root / "tiny", 60)
     assert costs is not None
     assert (costs.sha256, costs.corpus) == (measures.sha256, measures.corpus)
     assert costs.places.tolist() == [0, 1, 3, 4]
@@ -153,56 +162,28 @@ def test_costs_by_sentence_stand_beside_and_sum_to_the_cost(
             np.testing.assert_allclose(costs.costs[kind][row], alone, rtol=0, atol=bound)
 
 
-def test_resamples_stand_beside_and_can_be_measured_alone(
-    own_root: Path, run: TrainedRun, data: Path
-) -> None:
-    folder = own_root / "tiny"
-    measure(own_root, "--data", str(data), "--steps", "20", "60")
-    every = {step: Resamples.read(folder, step) for step in (20, 60)}
-    measures = read_measures(folder, 60)
-    found = every[60]
-    assert found is not None
-    assert (found.sha256, found.corpus) == (measures.sha256, measures.corpus)
-    spread = (
-        found.deviations["cross"][found.names.index("by_token")].astype(np.float64).std(0, ddof=1)
-    )
-    np.testing.assert_allclose(
-        spread, measures.errors["by_token"]["cross"], rtol=2.0**-9, atol=UNIT
-    )
-    Resamples.path(folder, 60).unlink()
-    measure(own_root, "--data", str(data), "--only", "resamples")
-    for step, before in every.items():
-        again = Resamples.read(folder, step)
-        assert again is not None
-        assert before is not None
-        for kind in KINDS:
-            np.testing.assert_allclose(
-                again.deviations[kind], before.deviations[kind], rtol=0, atol=UNIT
-            )
-
-
-def test_means_of_heads_stand_beside_and_can_be_measured_alone(
-    own_root: Path, run: TrainedRun, data: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("kept", [HeadMeans, Resamples])
+def test_records_stand_beside_and_can_be_measured_alone(
+    own_root: Path, run: TrainedRun, data: Path, kept: type[CheckpointRecord]
 ) -> None:
     folder = own_root / "tiny"
     measure(own_root, "--data", str(data), "--steps", "60")
-    beside = HeadMeans.read(folder, 60)
-    assert beside is not None
-    assert beside.corpus == read_measures(folder, 60).corpus
-    assert beside.sha256 == load_weights(run, 60).sha256
-    assert {kind: array.shape for kind, array in beside.means.items()} == mean_shapes(
-        run.description
-    )
-    HeadMeans.path(folder, 60).unlink()
-    measure(own_root, "--data", str(data), "--steps", "60", "0", "--only", "means")
+    beside, measures = arrays_of(kept, folder), read_measures(folder, 60)
+    if kept is Resamples:
+        place = RESAMPLED.index("by_token")
+        spread = beside["deviation_cross"][place].astype(np.float64).std(0, ddof=1)
+        expected = measures.errors["by_token"]["cross"]
+        np.testing.assert_allclose(spread, expected, rtol=2.0**-9, atol=UNIT)
+    else:
+        shapes = {kind: beside[f"mean_{kind}"].shape for kind in KINDS}
+        assert shapes == mean_shapes(run.description)
+    kept.path(folder, 60).unlink()
+    measure(own_root, "--data", str(data), "--steps", "60", "0", "--only", kept.what)
     assert measured_steps(folder) == [60]
-    assert "step 0: means of heads, 4 sentences" in capsys.readouterr().err
-    alone, first = HeadMeans.read(folder, 60), HeadMeans.read(folder, 0)
-    assert alone is not None
-    assert first is not None
-    for kind in KINDS:
-        np.testing.assert_array_equal(alone.means[kind], beside.means[kind])
-        assert not np.array_equal(alone.means[kind], first.means[kind])
+    alone, first = (arrays_of(kept, folder, step) for step in (60, 0))
+    for name, array in beside.items():
+        np.testing.assert_allclose(alone[name], array, rtol=0, atol=UNIT)
+        assert not np.array_equal(alone[name], first[name])
 
 
 def test_what_explains_scores_can_be_added_to_files_that_lack_it(
@@ -424,11 +405,9 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
     rest += ("--pairs", str(contrasts))
     measure(own_root, *rest)
     one = [read_measures(own_root / "tiny", step) for step in (0, 60)]
-    means = HeadMeans.read(own_root / "tiny", 60)
-    assert means is not None
+    kept = {each: arrays_of(each, own_root / "tiny") for each in (HeadMeans, SentenceCosts)}
     by_one = read_measured_pairs(own_root / "tiny")
     neurons = neurons_path(own_root / "tiny", 60).read_bytes()
-    costs = SentenceCosts.read(own_root / "tiny", 60)
     for path in (own_root / "tiny" / "measures").iterdir():
         path.unlink()
     with socket.socket() as free:
@@ -460,17 +439,12 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
                 np.testing.assert_allclose(there, here, **ROUNDED)
         assert both.stages == pytest.approx(alone.stages, abs=most, nan_ok=True)
         assert both.stage_errors == pytest.approx(alone.stage_errors, abs=most, nan_ok=True)
-    of_both = HeadMeans.read(own_root / "tiny", 60)
-    assert of_both is not None
-    for kind in KINDS:
-        np.testing.assert_allclose(of_both.means[kind], means.means[kind], rtol=1e-6, atol=1e-7)
-    costs_of_both = SentenceCosts.read(own_root / "tiny", 60)
-    assert costs is not None
-    assert costs_of_both is not None
-    np.testing.assert_array_equal(costs_of_both.places, costs.places)
-    for kind in KINDS:
-        there, here = costs_of_both.costs[kind], costs.costs[kind]
-        np.testing.assert_allclose(there, here, rtol=1e-3, atol=1e-4)
+    for each, arrays in kept.items():
+        for name, there in arrays_of(each, own_root / "tiny").items():
+            close = (
+                {"rtol": 1e-6, "atol": 1e-7} if each is HeadMeans else {"rtol": 1e-3, "atol": 1e-4}
+            )
+            np.testing.assert_allclose(there, arrays[name], **close)
     assert "".join(said).count("step 60: 44 sentences measured") == 1
     by_two = read_measured_pairs(own_root / "tiny")
     assert by_one is not None
