@@ -14,7 +14,7 @@ from headwise.model.training.data import encode_pairs, references_by_source
 from headwise.model.training.evaluation import mean_loss, perplexity_of, score_translations
 from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.pairs import Pairs, read_pairs
-from headwise.viz_app.measuring.plain import encode_all
+from headwise.viz_app.measuring.batches import encode_all
 from headwise.viz_app.measuring.pruning import (
     IMPORTANCES,
     Importance,

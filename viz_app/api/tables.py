@@ -21,10 +21,10 @@ from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.pairs import Pairs, read_pairs
 from headwise.viz_app.api.runs import OpenedRun
 from headwise.viz_app.measure import MeasureArguments, measure_run
+from headwise.viz_app.measuring.batches import encode_all
 from headwise.viz_app.measuring.checkpoints import MeasureTask, sum_checkpoints
 from headwise.viz_app.measuring.head_measures import MEASURES, require_own_names
 from headwise.viz_app.measuring.heads import RowMeasure
-from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.measuring.words import identity_links
 from headwise.viz_app.records.measures import MOST_NOTE, MeasureRange, OwnMeasure
 from headwise.viz_app.records.trace import Floats

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from headwise.model.interface import Tokenizers
 from headwise.model.runs import Run
 from headwise.model.training.data import Pair
-from headwise.viz_app.measuring.batches import EncodedPair, batches_by_length
-from headwise.viz_app.measuring.plain import encode_all
+from headwise.viz_app.measuring.batches import EncodedPair, batches_by_length, encode_all
 from headwise.viz_app.records.measures import Measures
 
 Result = TypeVar("Result")

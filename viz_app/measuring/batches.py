@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import PADDING, causal_mask, pad
-from headwise.model.training.data import Pair
+from headwise.model.training.data import DataError, Pair
 from headwise.model.validation import is_too_long
 from headwise.viz_app.trace.attention import run_maps
 from headwise.viz_app.trace.budget import require_memory
@@ -104,6 +104,21 @@ def encode(
         sentence = encode_pair(number, pair, tokenizers, max_length=max_length, left_out=left_out)
         if sentence is not None:
             yield sentence
+
+
+def encode_all(
+    pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_length: int
+) -> tuple[EncodedPair, ...]:
+    """Encode pairs that a model can take, each source once.
+
+    Raises:
+        DataError: if none is left.
+    """
+    left_out = LeftOutCounts()
+    found = tuple(encode(pairs, tokenizers, max_length=max_length, left_out=left_out))
+    if not found:
+        raise DataError(f"expected pairs that the model can take, got none but {left_out}")
+    return found
 
 
 def batches_by_length(

@@ -20,9 +20,8 @@ from headwise.viz_app.core import sentences as core
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
-from headwise.viz_app.measuring.batches import batches_by_length
+from headwise.viz_app.measuring.batches import batches_by_length, encode_all
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near

@@ -76,27 +76,30 @@ def values(sums: MeasureSums) -> Values:
 
 
 @pytest.fixture(scope="module")
-def alone(run: TrainedRun, sentences: list[EncodedPair]) -> MeasureSums:
-    """The same, each sentence in a batch of its own."""
-    return measured(run, 20, [[e] for e in sentences])
+def of_batches(run: TrainedRun, sentences: list[EncodedPair]) -> list[MeasureSums]:
+    """Step 20 on 32 sentences: in one batch, and each in a batch of its own."""
+    many = [replace(sentences[n % len(sentences)], number=n) for n in range(32)]
+    return [measured(run, 20, batches) for batches in ([many], [[each] for each in many])]
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_padding_does_not_count(name: str, sums: MeasureSums, alone: MeasureSums) -> None:
-    """And values are in the range that is declared."""
+def test_batches_of_1_and_of_32_give_the_same(name: str, of_batches: list[MeasureSums]) -> None:
+    """So padding does not count. And values are in the range that is declared."""
+    together, alone = of_batches
     for kind in KINDS:
-        values = sums.values()[name][kind]
+        values = together.values()[name][kind]
         assert_near(values, alone.values()[name][kind], operations=1)
-        assert_near(sums.errors()[name][kind], alone.errors()[name][kind], operations=1)
+        assert_near(together.errors()[name][kind], alone.errors()[name][kind], operations=1)
         known = values[np.isfinite(values)]
         assert MEASURES[name].range == "signed" or (known >= 0).all()
         assert MEASURES[name].range != "share" or (known <= 1).all()
 
 
-def test_padding_does_not_count_for_the_whole_model(sums: MeasureSums, alone: MeasureSums) -> None:
-    assert alone.alignment() == sums.alignment()
-    assert {*sums.of_model()} == {*OF_CORPUS}
-    for name, value in sums.of_model().items():
+def test_batches_of_1_and_of_32_give_the_same_for_the_model(of_batches: list[MeasureSums]) -> None:
+    together, alone = of_batches
+    assert alone.alignment() == together.alignment()
+    assert {*together.of_model()} == {*OF_CORPUS}
+    for name, value in together.of_model().items():
         assert alone.of_model()[name] == near(value, dtype=np.float32, operations=1), name
 
 
