@@ -11,6 +11,7 @@ Only ``continuation_of`` and ``beam_of`` decode; all others are given the target
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -89,6 +90,16 @@ def run_named(name: str, languages: Languages | None = None) -> Run:
         open_it,
         facts=lambda _: {"run": name},
     )
+
+
+def runs_beside(own: Run, suits: Callable[[Run], bool]) -> list[Run]:
+    """Return the other runs that suit, can be opened, and have a checkpoint."""
+    found = []
+    for name in (name for name in served_models() if name != own.name):
+        with suppress(CheckpointError):  # one that cannot be opened says so when it is chosen
+            if suits(run := run_named(name)) and run.steps():
+                found.append(run)
+    return found
 
 
 def log_of(folder: Path, name: str) -> Sequence[LogRow]:

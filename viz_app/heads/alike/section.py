@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 
 import streamlit as st
 
-from headwise.model.files import CheckpointError
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.alike.maps import AlikeHead, heads_alike
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.served import served_models
-from headwise.viz_app.views.caches import Run, run_named, weights_of
+from headwise.viz_app.views.caches import Run, runs_beside, weights_of
 from headwise.viz_app.views.shared.asked import ask_sentences
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
 from headwise.viz_app.views.shared.panels import note_files, panel
@@ -70,14 +67,8 @@ def _places(selection: Selection, where: str) -> list[tuple[Run, int]]:
     if where == "other checkpoints":
         others = [step for step in own.steps() if step != selection.step]
         return [(own, step) for step in spread(others, _MOST_STEPS)]
-    found = []
-    for name in served_models():
-        with suppress(CheckpointError):  # one that cannot be opened says so when it is chosen
-            run = run_named(name)
-            same = run.tokenizers_sha256 == own.tokenizers_sha256
-            if name != own.name and same and run.steps():
-                found.append((run, run.steps()[-1]))
-    return found
+    fitting = runs_beside(own, lambda run: run.tokenizers_sha256 == own.tokenizers_sha256)
+    return [(run, run.steps()[-1]) for run in fitting]
 
 
 def _found(

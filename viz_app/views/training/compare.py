@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from operator import itemgetter
 
 import streamlit as st
 
-from headwise.model.files import CheckpointError
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.served import served_models
-from headwise.viz_app.views.caches import Run, run_named, trace_of
+from headwise.viz_app.views.caches import Run, run_named, runs_beside, trace_of
 from headwise.viz_app.views.shared.head_choice import choose_units
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import note_files
@@ -70,7 +67,8 @@ def show_compare(selection: Selection) -> None:
 def _choose_other(selection: Selection) -> tuple[Run, int] | None:
     """Ask for the other run and its checkpoint; return None if there is nothing to choose."""
     own = selection.run
-    runs = [*([own.name] if len(own.steps()) > 1 else []), *_runs_of_same_languages(own)]
+    others = runs_beside(own, lambda run: _same_languages(run, own))
+    runs = [*[own.name] * (len(own.steps()) > 1), *(run.name for run in others)]
     if not runs:
         return None
     name = choose_from_list(
@@ -99,22 +97,10 @@ def _choose_other(selection: Selection) -> tuple[Run, int] | None:
     return run, step
 
 
-def _runs_of_same_languages(own: Run) -> list[str]:
-    """Return the names of runs of the same languages that can be opened and have a checkpoint."""
-    found = []
-    for name in served_models():
-        with suppress(CheckpointError):  # one that cannot be opened says so when it is chosen
-            run = run_named(name)
-            same = all(
-                not language or not other or language == other
-                for language, other in (
-                    (run.source_language, own.source_language),
-                    (run.target_language, own.target_language),
-                )
-            )  # those of some models are not known
-            if name != own.name and same and run.steps():
-                found.append(name)
-    return found
+def _same_languages(a: Run, b: Run) -> bool:
+    """Return whether two runs are of the same languages, as far as these are known."""
+    languages = (a.source_language, b.source_language), (a.target_language, b.target_language)
+    return all(one == other or not one or not other for one, other in languages)
 
 
 def _show_way_to(selection: Selection, run: Run, step: int, letter: str) -> None:

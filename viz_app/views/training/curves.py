@@ -17,13 +17,14 @@ from headwise.viz_app.views.shared.cache import cached, stamp_if_there
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.view import control, view
 from headwise.viz_app.views.shared.widgets import (
     choose_on_slider,
     choose_one,
     clicked_value,
     show_figure,
 )
+from headwise.viz_app.views.training.checkpoints import use_step
 from headwise.viz_app.views.training.pairs import show_pairs
 
 _SMOOTHING = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
@@ -157,10 +158,7 @@ def _go_to_clicked() -> None:
         return
     step, name = clicked.split(",", 1)
     folder = served_models().get(name)
-    if folder is not None and int(step) in steps_in(folder):
-        change_view(run=name, step=int(step))
-    else:
-        st.toast(f"There are no weights of step {int(step):,} any more.")
+    use_step(int(step), steps_in(folder) if folder is not None else [], run=name)
 
 
 def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_steps: bool) -> str:

@@ -36,6 +36,7 @@ from headwise.viz_app.views.shared.widgets import (
     show_figure,
     show_heading,
 )
+from headwise.viz_app.views.training.checkpoints import has_several
 
 _MOST_TOKENS = 4
 _NUMBERS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
@@ -44,8 +45,7 @@ _FIRST_NUMBER = 1_000
 
 def show_embeddings(selection: Selection) -> None:
     """Draw the section."""
-    if len(selection.run.steps()) < 2:
-        st.info("This run has one checkpoint only: there is nothing to follow.")
+    if not has_several(selection.run, "follow"):
         return
     side: Side = choose_one(
         "Side",

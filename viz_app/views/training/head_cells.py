@@ -94,15 +94,3 @@ def show_cells(
     if left_out := [KIND_NAMES[kind] for kind in KINDS if all(one.kind != kind for one in heads)]:
         note += f" It has no meaning for {' and '.join(left_out)} attention."
     return note
-
-
-def choose_over() -> str:
-    """Ask what heads are measured on: ``corpus`` or ``sentence``."""
-    return choose_one(
-        "Measured on",
-        ["corpus", "sentence"],
-        key="matrix_over",
-        format_func=lambda over: {"corpus": "a corpus", "sentence": "this sentence"}[over],
-        help="On a corpus: what each head does on average. On this sentence: what each head "
-        "brought to one of its words.",
-    )

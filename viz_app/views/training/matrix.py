@@ -36,11 +36,12 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import (
     THE_HEAD_ALONE,
+    choose_one,
     open_page,
     show_figure,
 )
 from headwise.viz_app.views.training.direct import show_direct
-from headwise.viz_app.views.training.head_cells import choose_order, choose_over, show_cells
+from headwise.viz_app.views.training.head_cells import choose_order, show_cells
 from headwise.viz_app.views.training.stages import show_stages
 
 _MOST_LINES = 6
@@ -51,7 +52,15 @@ _MOST_COLUMNS = 60
 
 def show_matrix(selection: Selection) -> None:
     """Draw the section."""
-    if choose_over() == "sentence":
+    over = choose_one(
+        "Measured on",
+        ["corpus", "sentence"],
+        key="matrix_over",
+        format_func=lambda over: {"corpus": "a corpus", "sentence": "this sentence"}[over],
+        help="On a corpus: what each head does on average. On this sentence: what each head "
+        "brought to one of its words.",
+    )
+    if over == "sentence":
         show_direct(selection)
         return
     every = selection.run.steps()

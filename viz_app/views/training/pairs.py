@@ -28,7 +28,7 @@ from headwise.viz_app.views.shared.measures import list_steps, measure_command
 from headwise.viz_app.views.shared.pairs import RunPairs, pairs_of
 from headwise.viz_app.views.shared.panels import note_files, panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, view
+from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import (
     THE_HEAD_ALONE,
@@ -38,6 +38,7 @@ from headwise.viz_app.views.shared.widgets import (
     show_figure,
     show_heading,
 )
+from headwise.viz_app.views.training.checkpoints import use_step
 
 _MOST_ROWS, _MOST_HEADS = 100, 6
 """Most pairs, and most heads, of a table."""
@@ -121,10 +122,7 @@ def _go_to_clicked(run: Run) -> None:
     if clicked is None:
         return
     step, phenomenon = clicked.split(",", 1)
-    if int(step) in run.steps():
-        change_view(step=int(step), phenomenon=phenomenon)
-    else:
-        st.toast(f"There are no weights of step {int(step):,} any more.")
+    use_step(int(step), run.steps(), phenomenon=phenomenon)
 
 
 # --- the pairs that fail -------------------------------------------------------------------------

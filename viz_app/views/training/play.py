@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import streamlit as st
 
-from headwise.model.files import CheckpointError
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.grid import Grid, GridOptions, make_grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
@@ -22,25 +19,21 @@ from headwise.viz_app.views.caches import (
     translation_of,
     weights_of,
 )
-from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.head_choice import choose_head, choose_units, head_label
-from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view
 from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.training.checkpoints import at_each, has_several
 from headwise.viz_app.views.training.shared_target import SharedTarget, choose_shared_target
 
-_PROGRESS_AFTER = 0.4
-"""Seconds after which progress is shown."""
 _MOST_TOKENS = 80
 """Most tokens of a translation that are shown; early checkpoints may never end a sentence."""
 
 
 def show_play(selection: Selection) -> None:
     """Draw the section."""
-    if len(selection.run.steps()) < 2:
-        st.info("This run has one checkpoint only: there is nothing to play.")
+    if not has_several(selection.run, "play"):
         return
     left, right = st.columns(2, gap="medium")
     with left:
@@ -100,23 +93,17 @@ def _maps_and_frames(
     run, text = selection.run, selection.text
     kind, layer, number = head
     of = (slice(None), slice(None)) if whole else (slice(layer, layer + 1), [number])
-    maps, frames = [], []
-    every = run.steps()
-    since, place = time.monotonic(), st.empty()
-    for at, step in enumerate(every):
-        if time.monotonic() - since > _PROGRESS_AFTER:
-            place.progress(at / len(every), f"Step {step:,} of {every[-1]:,}")
-        try:
-            weights_of(run, step)
-        except CheckpointError as problem:
-            log_refusal(problem)
-            st.warning(f"Step {step:,} is left out: {describe_error(problem)}")
-            continue
+
+    def compute(step: int) -> tuple[Floats, Frame]:
+        weights_of(run, step)  # whose error says what is wrong with the file
         given = attention_of(run, step, text, shared.ids)
-        maps.append(grid.apply(given.attention[kind][of]))
-        frames.append(_frame(selection, step, given))
-    place.empty()
-    return np.stack(maps) if maps else np.empty(0, np.float32), frames
+        return grid.apply(given.attention[kind][of]), _frame(selection, step, given)
+
+    found, problems = at_each(run, compute)
+    for step, problem in problems.items():
+        st.warning(f"Step {step:,} is left out: {problem}")
+    maps = [each for each, _ in found.values()]
+    return np.stack(maps) if maps else np.empty(0, np.float32), [f for _, f in found.values()]
 
 
 def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 import streamlit as st
@@ -11,8 +10,7 @@ from headwise.viz_app.components.row_table import Bar, Cell, MarkedText, Row, Te
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import LogRow, log_of, log_probability_of, translation_of
 from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.errors import USER_ERRORS, describe_error, show_user_errors
-from headwise.viz_app.views.shared.log import log_refusal
+from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control
@@ -23,9 +21,7 @@ from headwise.viz_app.views.shared.widgets import (
     open_page,
     show_heading,
 )
-
-_PROGRESS_AFTER = 0.3
-"""Seconds after which progress is shown."""
+from headwise.viz_app.views.training.checkpoints import at_each, use_step
 
 
 def show_translations(selection: Selection) -> None:
@@ -164,28 +160,30 @@ def _show_own(selection: Selection) -> None:
         **control("own_reference", "Reference"),
     )
     reference = typed.strip() or known_reference
-    found, problems = _translate_by_all(selection)
-    texts = tuple((one[0], reference) for one in found.values() if one is not None)
-    scores = iter(_chrf(texts) if reference else ())
-    lines: dict[int, list[Cell]] = {}
-    for step, one in found.items():
-        if one is None:
-            lines[step] = [""] * (3 + bool(reference))
-            continue
-        text, log_probability = one
+    run, text = selection.run, selection.text
+
+    def translate(step: int) -> tuple[str, Floats]:
+        """Return a translation and the log-probability of each of its tokens, (T,), in nats."""
+        ids = translation_of(run, step, text)
+        return run.tokenizers.target.decode(ids), log_probability_of(run, step, text, ids)
+
+    found, problems = at_each(run, translate)
+    scores = iter(_chrf(tuple((one, reference) for one, _ in found.values())) if reference else ())
+    lines: dict[int, list[Cell]] = {step: [""] * (3 + bool(reference)) for step in run.steps()}
+    for step, (translated, log_probability) in found.items():
         numbers = [f"{value:,.2f}" for value in (log_probability.sum(), log_probability.mean())]
-        lines[step] = [_translation(selection, text, reference), *numbers]
+        lines[step] = [_translation(selection, translated, reference), *numbers]
         lines[step] += [_score(next(scores))] if reference else []
     titles = ["translation", "log-probability", "per token", *(["chrF"] if reference else [])]
     _draw_by_step(selection, titles, lines, key="own_table")
     if reference:
-        right = [step for step, one in found.items() if one and one[0] == reference]
+        right = [step for step, (one, _) in found.items() if one == reference]
         st.caption(
             f"As the reference, to the letter, first at step {min(right):,}."
             if right
             else "No checkpoint translates as the reference, to the letter."
         )
-    if len(found) > 1:
+    if len(lines) > 1:
         st.button(
             f"Compare step {selection.step:,} with another",
             key="to_compare",
@@ -198,7 +196,7 @@ def _show_own(selection: Selection) -> None:
         "the mean per token. A model can be sure and wrong. Click a row to use its checkpoint; ✓ "
         "marks the reference to the letter."
     )
-    for problem in problems:
+    for problem in problems.values():
         st.error(problem)
 
 
@@ -207,34 +205,6 @@ def _compare_with_the_step_before(selection: Selection) -> None:
     others = [step for step in selection.run.steps() if step != selection.step]
     before = [step for step in others if step < selection.step]
     change_view(training="compare", other_step=before[-1] if before else next(iter(others), None))
-
-
-def _translate_by_all(
-    selection: Selection,
-) -> tuple[dict[int, tuple[str, Floats] | None], list[str]]:
-    """Translate by each checkpoint; return what each made of the text, and errors as Markdown.
-
-    With a translation goes the log-probability of each of its tokens, (T,), in nats.
-    """
-    run, text = selection.run, selection.text
-    steps = run.steps()
-    found: dict[int, tuple[str, Floats] | None] = {}
-    problems = []
-    begun, place = time.monotonic(), st.empty()
-    for at, step in enumerate(steps):
-        if time.monotonic() - begun > _PROGRESS_AFTER:
-            place.progress(at / len(steps), f"Translating by the checkpoint of step {step:,}")
-        try:
-            ids = translation_of(run, step, text)
-            log_probability = log_probability_of(run, step, text, ids)
-        except USER_ERRORS as problem:
-            log_refusal(problem)
-            problems.append(describe_error(problem))
-            found[step] = None
-            continue
-        found[step] = run.tokenizers.target.decode(ids), log_probability
-    place.empty()
-    return found, problems
 
 
 def _translation(selection: Selection, text: str, reference: str) -> MarkedText:
@@ -252,12 +222,6 @@ def _draw_by_step(
 ) -> None:
     """Draw a row for each step; a click selects the checkpoint of its step."""
 
-    def use(name: str) -> None:
-        if int(name) in selection.run.steps():
-            change_view(step=int(name))
-        else:
-            st.toast(f"There are no weights of step {int(name):,} any more.")
-
     row_table(
         ["step", *titles],
         [Row(str(step), (f"{step:,}", *cells)) for step, cells in lines.items()],
@@ -265,6 +229,6 @@ def _draw_by_step(
         theme=selection.theme,
         key=key,
         chosen=str(selection.step),
-        on_click=use,
+        on_click=lambda name: use_step(int(name), selection.run.steps()),
         action="Use this checkpoint",
     )
