@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -113,3 +114,27 @@ def test_a_planted_edge_is_the_strongest() -> None:
     [strongest, *_] = composition(model).strongest(3)
     assert (strongest.earlier, strongest.later, strongest.role) == (writer, reader, "query")
     assert strongest.stands_out
+
+
+@pytest.mark.parametrize(
+    ("scores", "said", "fair"),
+    [
+        (
+            [0.04] * 30 + [-0.04] * 20 + [0.02] * 690,
+            "50 are .*: 30 above, 20 below",
+            False,
+        ),
+        ([0.04] * 30 + [-0.04] * 9 + [0.02] * 701, "39 are .*: 30 above, 9 below", True),
+        ([-0.04] * 90 + [0.02] * 650, "90 are .*: 0 above, 90 below", True),
+    ],
+)
+def test_edges_are_counted_on_both_sides_of_random_matrices(
+    scores: list[float], said: str, fair: bool
+) -> None:
+    """Of 740 edges with a standard deviation of 0.01, one would be beyond 0.03 by chance."""
+    ends, score = np.zeros(740, np.int64), np.array(scores, np.float32)
+    error = np.full(740, 0.01, np.float32)
+    heads = (Head("cross", 0, 0), Head("cross", 1, 0))
+    found = Composition(heads, ends, ends + 1, ends, score, error, error)
+    assert re.search(f"Of 740 edges .*, {said}; by chance some 1 would", found.against_random)
+    assert ("no fair baseline" not in found.against_random) == fair

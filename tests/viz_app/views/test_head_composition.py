@@ -78,7 +78,7 @@ def test_edges_are_listed_and_the_chosen_one_is_followed(
     lines = [array(trace["y"]) for trace in app.charts["edge_lines"]["data"][:2]]
     edges = [found[step].between(*PLANTED) for step in STEPS]
     np.testing.assert_allclose(lines[0], [e.score / e.error for e in edges], rtol=1e-4)
-    assert "stand above three standard errors of random matrices" in said(app)
+    assert composition(load_weights(run, LAST).model).against_random in said(app)
     assert f"stands out from checkpoint {LAST} on" in said(app).replace(",", "")
 
     frames = graphs["heads_graph"]["given"][3]
@@ -107,8 +107,8 @@ def test_an_edge_of_an_address_is_shown_and_one_that_is_none_is_told(start: Star
 
 
 def test_an_unmeasured_run_has_its_edges_too(start_page: Start, run_root: Path) -> None:
-    app = start_page("heads", run_root)
-    assert "stand above three standard errors of random matrices" in said(app)
+    app, run = start_page("heads", run_root), open_trained_run("tiny", root=run_root)
+    assert composition(load_weights(run, LAST).model).against_random in said(app)
     assert "path_map" in app.charts or "its output changes by" in said(app)
 
 

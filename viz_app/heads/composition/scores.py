@@ -51,7 +51,12 @@ Role = Literal["query", "key", "value"]
 """What a later head makes of what it reads."""
 ROLES: tuple[Role, ...] = get_args(Role)
 STANDS_OUT = 3
-"""An edge stands out from this many standard errors of random matrices on."""
+"""An edge stands out from this many standard deviations of random matrices on."""
+_BY_CHANCE = 1 / 740
+"""Share of a normal distribution above three standard deviations, and below minus three."""
+_MANY = 10
+"""Times as many edges as by chance, on both sides: then random matrices are no baseline."""
+
 
 _DRAWS = 64
 """Random matrices of which mean and standard deviation are taken."""
@@ -108,6 +113,25 @@ class Composition(Record):
     def said(self) -> str:
         """How many edges stand out, in words."""
         return f"{self.stands_out.sum():,} of {len(self.score):,} edges stand out"
+
+    @property
+    def against_random(self) -> str:
+        """How many edges are above and below what random matrices have, and what that means."""
+        above, below = self.stands_out.sum(), (-self.score > STANDS_OUT * self.error).sum()
+        by_chance = _BY_CHANCE * len(self.score)
+        said = (
+            f"Of {len(self.score):,} edges between a head and a later one that may read it, "
+            f"{above + below:,} are more than three standard deviations from the mean of random "
+            f"matrices of the same shapes and spectra: {above:,} above, {below:,} below; by chance "
+            f"some {by_chance:.0f} would be on either side."
+        )
+        if min(above, below) > _MANY * by_chance:
+            said += (
+                " So many on both sides say that random matrices, whose directions have nothing in "
+                "common, are no fair baseline here: an edge that stands out need not be one that "
+                "two heads made for each other, and the order says more than the number."
+            )
+        return said
 
     def edge(self, place: int) -> Edge:
         """Return one edge, by its place among the E."""

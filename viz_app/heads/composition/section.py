@@ -37,8 +37,6 @@ from headwise.viz_app.views.shared.widgets import show_figure, show_heading, sho
 _KEY = "heads_feed"
 _MOST = 30
 """Edges that are drawn and listed."""
-_BY_CHANCE = 1 / 740
-"""Share of a normal distribution above three standard deviations."""
 
 
 @panel(_KEY)
@@ -78,12 +76,10 @@ def show_composition(selection: Selection) -> None:
         _list(selection, edges, edge)
         offer_record("All edges", found, run=run.name, step=selection.step, of="edges")
     st.caption(
-        f"Of {len(found.score):,} edges between a head and a later one that may read it, "
-        f"{found.stands_out.sum():,} stand above three standard errors of random matrices of the "
-        f"same shapes and spectra; by chance about {_BY_CHANCE * len(found.score):.0f} would. The "
-        f"{len(edges)} strongest are drawn, and the chosen one: a line goes from a head to the "
-        "later one that reads it, by its queries, keys or values; ± is the spread of random "
-        "matrices. A click on a line, or in the table, asks what it carries in this sentence. The "
+        f"{found.against_random} The {len(edges)} strongest are drawn, and the chosen one: a line "
+        "goes from a head to the later one that reads it, by its queries, keys or values. ± is the "
+        "standard deviation of random matrices, not an error of the score, which weights give "
+        "exactly. A click on a line, or in the table, asks what it carries in this sentence. The "
         "score is of weights alone: it says what the later head could read of what the earlier one "
         "writes, not that the one writes anything, or the other looks, in any sentence."
     )
@@ -202,7 +198,7 @@ def _show_course(selection: Selection, edges: Mapping[int, Edge]) -> None:
             np.array([[e.score / e.error, STANDS_OUT] for e in edges.values()], np.float32),
             steps=steps,
             names=["this edge", "stands out"],
-            title="standard errors beyond chance",
+            title="standard deviations of random matrices",
             theme=selection.theme,
             marked=steps.index(selection.step),
         ),
