@@ -30,8 +30,8 @@ from benchmarks.load_server import Server, serving
 from benchmarks.load_session import Session, connected
 from benchmarks.report import Table
 from benchmarks.written import markdown
+from headwise.model.budget import MEMORY, parse_bytes
 from headwise.model.checkpoint import TrainedRun
-from headwise.viz_app.trace.budget import MEMORY, parse_bytes
 from headwise.viz_app.views.shared.target import BEAM_SIZES
 
 LONG = {"target": " ".join("a" * 1_000)}

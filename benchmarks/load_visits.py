@@ -30,7 +30,7 @@ from benchmarks.load_server import Server, serving
 from benchmarks.load_session import Session, connected
 from benchmarks.report import Table
 from benchmarks.written import markdown
-from headwise.viz_app.trace.budget import MEMORY, parse_bytes
+from headwise.model.budget import MEMORY, parse_bytes
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES
 from headwise.viz_app.views.state import CHOICES, parameter_of
 

@@ -11,8 +11,10 @@ _MOST_OF_HEADER = 2**20
 """Bytes: some 10,000 tensors. (The library takes 100 MB.)"""
 
 
-def read_header(path: Path, *, within: Path | None = None) -> tuple[int, dict[str, Any]]:
-    """Return the length of a file's header, and what it says of each tensor.
+def read_header(
+    path: Path, *, within: Path | None = None
+) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Return the length of a file's header, what it says of each tensor, and its metadata.
 
     Raises:
         CheckpointError: if the file cannot be read, leads out of ``within``, or its header is too
@@ -27,10 +29,27 @@ def read_header(path: Path, *, within: Path | None = None) -> tuple[int, dict[st
             )
         content = file.read(length)
     try:
-        return length, {n: of for n, of in parse_json(content).items() if n[:2] != "__"}
-    except (ValueError, AttributeError) as error:
+        tensors = parse_json(content)
+        metadata = dict(tensors.pop("__metadata__", {}))
+        return length, {n: of for n, of in tensors.items() if n[:2] != "__"}, metadata
+    except (ValueError, AttributeError, TypeError) as error:
         raise CheckpointError(
             f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
+        ) from error
+
+
+def shapes_of(path: Path, *, within: Path | None = None) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor of a file, by its name.
+
+    Raises:
+        CheckpointError: as ``read_header``, or if it says no shape.
+    """
+    try:
+        tensors = read_header(path, within=within)[1]
+        return {name: tuple(map(int, tensor["shape"])) for name, tensor in tensors.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path}: truncated, or not safetensors ({error!r}); restore the file or remove it"
         ) from error
 
 
@@ -40,7 +59,7 @@ def is_whole(path: Path, *, within: Path | None = None) -> bool:
     Raises:
         CheckpointError: as ``read_header``.
     """
-    length, tensors = read_header(path, within=within)
+    length, tensors, _ = read_header(path, within=within)
     try:
         ends = [tensor["data_offsets"][1] for tensor in tensors.values()]
         return path.stat().st_size == 8 + length + max(ends, default=0)

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headwise.model.budget import require_memory
 from headwise.model.decoding.greedy import greedy
+from headwise.model.estimates import pass_bytes
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, edit, matching_names
 from headwise.model.interface import Seq2SeqModel, SpecialIds, Tokenizers
@@ -76,11 +78,21 @@ def run_with_cache(
 
     Raises:
         ValueError: if there are more sources than targets or fewer, one is empty or too long, or
-            no hook point has a name, or rows of a tensor are filled up with a token.
+            no hook point has a name, or rows of a tensor are filled up with a token; or if the
+            memory that is free has no room for the pass.
     """
     wanted = matching_names(model, [names] if isinstance(names, str) else list(names))
+    recorded = [*dict.fromkeys((*wanted, *(_LEAVES if grad else ())))]
     special = model.special_ids
     source_rows = _rows(sources, tokenizers.encode_source, "source", special)
+
+    def require(targets: Sequence[Sequence[int]]) -> None:
+        if model.device.type == "cpu":
+            longest = (max(map(len, rows)) for rows in (source_rows, targets))
+            about, rows = model.description, len(source_rows)
+            require_memory(pass_bytes(about, *longest, recorded, rows=rows, grad=grad))
+
+    require([[special.start]])  # the sources alone may take too much
     target_rows = (
         greedy(model, source_rows, tokenizers.prefix)
         if targets is None
@@ -90,8 +102,8 @@ def run_with_cache(
         raise ValueError(
             f"expected a target for each source, got {len(source_rows)} and {len(target_rows)}"
         )
+    require(target_rows)
     source, target = (pad(rows).to(model.device) for rows in (source_rows, target_rows))
-    recorded = [*dict.fromkeys((*wanted, *(_LEAVES if grad else ())))]
     with _gradients(model, grad), capture(model, recorded) as seen:
         logits = model.unembed(forced_stream(model, source, target[:, :-1]))
     found = ((name, tensors[0]) for name, tensors in seen.items() if tensors)

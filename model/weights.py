@@ -8,21 +8,23 @@ altered or foreign file is detected, which is a ``CheckpointError``.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from headwise.model.budget import why_too_large
 from headwise.model.config import TransformerConfig, from_dict, to_dict
-from headwise.model.files import CheckpointError, read_bytes, write_bytes
-from headwise.model.headers import require_whole
+from headwise.model.files import CheckpointError, open_regular, write_bytes
+from headwise.model.headers import read_header, require_whole, shapes_of
 from headwise.model.interface import Origin, Seq2SeqModel
 from headwise.model.run_info import FORMAT_VERSION
 from headwise.model.transformer import Transformer
@@ -52,19 +54,18 @@ def weights_path(folder: Path, step: int) -> Path:
     return folder / f"step-{step:07d}.safetensors"
 
 
-def split_file(content: bytes) -> tuple[dict[str, Any], memoryview, dict[str, str]]:
-    """Split a safetensors file into tensor table, tensor bytes (not copied) and metadata."""
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    return header, memoryview(content)[8 + length :], header.pop("__metadata__", {})
+def sha256_of_tensors(file: BinaryIO) -> tuple[str, dict[str, str]]:
+    """Return the sha256 of the tensors of a safetensors file, and its metadata, which do not count.
 
-
-def sha256_of_tensors(content: bytes) -> str:
-    """Return the sha256 of the tensors of a safetensors file, whatever its metadata."""
-    table, tensors, _ = split_file(content)
-    hashed = hashlib.sha256(json.dumps(table, sort_keys=True).encode())
-    hashed.update(tensors)
-    return hashed.hexdigest()
+    The file is read from its beginning to its end, and never as a whole in memory.
+    """
+    file.seek(0)
+    header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    metadata = header.pop("__metadata__", {})
+    hashed = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    while part := file.read(2**20):
+        hashed.update(part)
+    return hashed.hexdigest(), metadata
 
 
 def save_weights(
@@ -80,7 +81,7 @@ def save_weights(
         name: parameter.detach().to("cpu", dtype).contiguous()
         for name, parameter in model.named_parameters()  # tied ones once
     }
-    sha256 = sha256_of_tensors(safetensors.torch.save(tensors))
+    sha256, _ = sha256_of_tensors(io.BytesIO(safetensors.torch.save(tensors)))
     metadata = {
         "format_version": str(FORMAT_VERSION),
         "run": run,
@@ -99,13 +100,7 @@ def header_of(folder: Path, step: int) -> dict[str, str]:
     """
     path = weights_path(folder, step)
     require_whole(path, within=folder)
-    try:
-        with safe_open(path, "numpy") as file:
-            return file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(
-            f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
-        ) from error
+    return read_header(path, within=folder)[2]
 
 
 @dataclass(frozen=True)
@@ -146,7 +141,7 @@ def read_weights(
     if not path.exists():
         known = ", ".join(f"{s:,}" for s in steps_of(folder)) or "none"
         raise CheckpointError(f"{path}: no weights of step {step:,}; there are those of: {known}")
-    require_whole(path, within=folder)
+    metadata = header_of(folder, step)
     size, least = path.stat().st_size, _least_bytes(config)
     if size < least:
         raise CheckpointError(
@@ -155,30 +150,40 @@ def read_weights(
         )
     with torch.device("meta"):  # initialising weights that are then replaced took half of the time
         model = Transformer(config)
-    content = read_bytes(path, within=folder, most=_most_bytes(model))
-    try:
-        tensors = safetensors.torch.load(content)
-        _, _, metadata = split_file(content)
-    except (SafetensorError, ValueError, KeyError) as error:  # KeyError: a type that torch has not
-        raise CheckpointError(
-            f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
-        ) from error
     expected = {
         "format_version": str(FORMAT_VERSION),
         "run": run,
         "step": str(step),
         "config_sha256": sha256_of_config(config),
-        "sha256": sha256_of_tensors(content),
     }
+    _require_of(path, metadata, expected)
+    _check_shapes(model, path, shapes_of(path, within=folder))
+    if told := why_too_large(2 * size + size_of(model, dtype)):
+        raise CheckpointError(f"{path}: {told}")
+    with open_regular(path, within=folder, most=size_of(model) + _MOST_OF_HEADER) as file:
+        sha256, metadata = sha256_of_tensors(file)
+        _require_of(path, metadata, expected | {"sha256": sha256})
+        file.seek(0)
+        content = file.read()
+    try:
+        tensors = safetensors.torch.load(content)
+    except (SafetensorError, ValueError, KeyError) as error:  # KeyError: a type that torch has not
+        raise CheckpointError(
+            f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
+        ) from error
+    _fill(model, tensors, path, dtype)
+    model.origin = Origin(run, step, sha256)
+    return Checkpoint(model.for_inference())
+
+
+def _require_of(path: Path, metadata: Mapping[str, str], expected: Mapping[str, str]) -> None:
+    """Raise a CheckpointError if the header of a file does not say what it should."""
     for key, value in expected.items():
         if metadata.get(key) != value:
             raise CheckpointError(
                 f"{path}: altered or foreign: its {key} should be {value}, the header says "
                 f"{metadata.get(key)}; restore the file or remove it"
             )
-    _fill(model, tensors, path, dtype)
-    model.origin = Origin(run, step, metadata["sha256"])
-    return Checkpoint(model.for_inference())
 
 
 def _least_bytes(config: TransformerConfig) -> int:
@@ -188,28 +193,33 @@ def _least_bytes(config: TransformerConfig) -> int:
     return layers * (2 * widths * config.d_model + 16 * 60)
 
 
-def _most_bytes(model: Transformer) -> int:
-    """Return the most bytes of the weights file of a model: float32, and a header."""
-    return 4 * sum(parameter.numel() for parameter in model.parameters()) + _MOST_OF_HEADER
+def size_of(model: nn.Module, dtype: torch.dtype = torch.float32) -> int:
+    """Return the bytes of the weights of a model in a type, tied ones once."""
+    return dtype.itemsize * sum(parameter.numel() for parameter in model.parameters())
+
+
+def _check_shapes(model: Transformer, path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise a CheckpointError if a file has not the tensors of a model."""
+    parameters = dict(model.named_parameters())
+    if odd := sorted(set(parameters) ^ set(shapes)):
+        raise CheckpointError(
+            f"{path}: expected {len(parameters)} tensors, got {len(shapes)}; they differ in "
+            f"{', '.join(odd[:3])} (a tied tensor is stored once); restore the file or remove it"
+        )
+    for name, parameter in parameters.items():
+        if parameter.shape != shapes[name]:
+            raise CheckpointError(
+                f"{path}: {name}: expected shape {tuple(parameter.shape)}, got {shapes[name]}; "
+                "restore the file or remove it"
+            )
 
 
 def _fill(
     model: Transformer, tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype
 ) -> None:
     """Set the parameters of a model to these tensors, of this type and without gradients."""
-    parameters = dict(model.named_parameters())
-    if odd := sorted(set(parameters) ^ set(tensors)):
-        raise CheckpointError(
-            f"{path}: expected {len(parameters)} tensors, got {len(tensors)}; they differ in "
-            f"{', '.join(odd[:3])} (a tied tensor is stored once)"
-        )
     read: dict[nn.Parameter, nn.Parameter] = {}
-    for name, parameter in parameters.items():
-        if parameter.shape != tensors[name].shape:
-            raise CheckpointError(
-                f"{path}: {name}: expected shape {tuple(parameter.shape)}, "
-                f"got {tuple(tensors[name].shape)}"
-            )
+    for name, parameter in model.named_parameters():
         tensor = tensors[name].to(dtype)
         if not tensor.isfinite().all():
             raise CheckpointError(

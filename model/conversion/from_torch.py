@@ -38,6 +38,7 @@ from headwise.model.conversion.reading import (
     USUAL,
     ConvertedVocabulary,
     SpecialNames,
+    as_float32,
     check_tensors,
     read_state_dict,
     read_vocabularies,
@@ -280,6 +281,7 @@ def _model(
             places.setdefault(name, []).append(ours)
             wanted[name] = (len(places[name]) * rows, *width)
     check_tensors(path, state, wanted)
+    state = as_float32(path, state)
 
     tensors = {ours: vocabulary.reorder(state[name]) for ours, (name, vocabulary) in tables.items()}
     for name, names in places.items():

@@ -127,16 +127,18 @@ def find_parts(path: Path, state: Mapping[str, Tensor], given: Parts) -> Parts:
 
 def positions_in(state: Mapping[str, Tensor], d_model: int) -> dict[str, int]:
     """Return the tables of sinusoidal positions and how many positions each has."""
+
+    def are_sinusoids(rows: Tensor) -> bool:
+        expected = sinusoidal_positions(len(rows), d_model)
+        # (float32 computes the angles of late positions this far apart.)
+        return torch.allclose(rows.float(), expected, rtol=0, atol=2e-3)
+
     return {
         name: table.numel() // d_model
         for name, table in state.items()
         if d_model % 2 == 0
         and table.shape[-1:] == (d_model,)
         and 0 < table.numel() == d_model * max(table.shape[:-1], default=0)
-        and torch.allclose(
-            table.view(-1, d_model),
-            sinusoidal_positions(table.numel() // d_model, d_model),
-            rtol=0,
-            atol=2e-3,  # float32 computes the angles of late positions this far apart
-        )
+        and are_sinusoids((rows := table.reshape(-1, d_model))[:2])  # the others, too, only then
+        and are_sinusoids(rows)
     }

@@ -6,7 +6,9 @@ No code in a file is run. Special tokens of a vocabulary get the places that the
 from __future__ import annotations
 
 import io
+import os
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,16 +19,24 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from headwise.model.files import CheckpointError, lines_of, read_bytes, read_json
+from headwise.model.budget import why_too_large
+from headwise.model.files import CheckpointError, lines_of, open_regular, read_bytes, read_json
+from headwise.model.headers import require_whole
 from headwise.model.tokenizer import SPECIAL_TOKENS, WordTokenizer
 
-_MOST_BYTES = 16 * 2**30
-"""Most bytes of a file of weights that is converted."""
+_MOST_OF_PICKLE = 2**20
+"""Bytes of the names, shapes and other values beside tensors in a file of ``torch.save``."""
+_MOST_REPEATED = 4
+"""How many times the bytes of a file all tensors may have: a tied one is there several times."""
+_GROW = (b"bytearray\n", b"encode\n")
+"""Functions that PyTorch lets a pickle call, and that make memory without end of a number."""
 _NESTED = (
     *("model_state_dict", "model_state", "state_dict", "model", "net", "network", "transformer"),
     *("model_dict", "net_state_dict", "params", "weights", "module"),
 )
 """Keys under which a training saves the state dict beside other things, in lower case."""
+_MOST_NESTED = 8
+"""How deep a state dict may be in other mappings."""
 _USUAL_NAMES = {
     "pad": ("<pad>", "<blank>", "[pad]"),
     "unk": ("<unk>", "[unk]"),
@@ -42,19 +52,31 @@ _NEVER = -1e4
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a file written by ``torch.save``, or of safetensors, as float32.
+    """Read the tensors of a file written by ``torch.save``, or of safetensors.
+
+    They are mapped, not read: what is in them is looked at by ``as_float32``.
 
     Raises:
         CheckpointError: if it cannot be read, would run code, or has other things than tensors of
-            finite numbers.
+            floating-point numbers, or more of them than the file has bytes for.
     """
-    content = read_bytes(path, most=_MOST_BYTES)
     loaded: Any
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
     try:
         if path.suffix == ".safetensors":
-            loaded = safetensors.torch.load(content)
+            require_whole(path)
+            loaded = safetensors.torch.load_file(path)
         else:
-            loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            is_zip = zipfile.is_zipfile(path)
+            if is_zip:
+                _check_zip(path)
+            with _BeforeZip(path) as file:
+                loaded = torch.load(
+                    path if is_zip else file, map_location="cpu", weights_only=True, mmap=is_zip
+                )
+    except CheckpointError:
+        raise
     except Exception as error:  # a damaged file makes torch raise almost anything
         refused = re.search(r"GLOBAL ([\w.]+)", str(error))
         got = f"one with {refused[1]}" if refused else "another or a damaged file"
@@ -68,16 +90,75 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             f"{path}: expected a state dict, got {type(loaded).__name__}; write it by "
             "torch.save(model.state_dict(), FILE)"
         )
-    return {
+    tensors = {
         # What torch.compile puts before the names of a module that was compiled by itself.
         str(name).replace("._orig_mod.", "."): _checked(path, name, value)
         for name, value in loaded.items()
     }
+    bytes_of_all = sum(tensor.numel() * tensor.itemsize for tensor in tensors.values())
+    if bytes_of_all > _MOST_REPEATED * size:
+        raise CheckpointError(
+            f"{path}: expected tensors of at most {_MOST_REPEATED} times the {size:,} bytes of "
+            f"the file, got {bytes_of_all:,}: views of less than they show; save them with .clone()"
+        )
+    return tensors
 
 
-def _unwrapped(path: Path, loaded: Any) -> Any:
+def _check_zip(path: Path) -> None:
+    """Refuse, before PyTorch opens it, a file that is no zip of ``torch.save``, or grows."""
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise CheckpointError(
+                    f"{path}: expected a zip whose files are stored, as torch.save writes it, got "
+                    f"{member.filename!r:.60} compressed; write it by torch.save(state, FILE)"
+                )
+            if not member.filename.endswith(".pkl"):
+                continue
+            if member.file_size > _MOST_OF_PICKLE:
+                raise CheckpointError(
+                    f"{path}: expected at most {_MOST_OF_PICKLE:,} bytes of names and values "
+                    f"beside tensors, got {member.file_size:,}; leave all but the state dict out"
+                )
+            content = archive.read(member)
+            if any(b"\n" + function in content for function in _GROW):
+                raise CheckpointError(
+                    f"{path}: expected a file with tensors only, got one that makes bytes; leave "
+                    "all but the state dict out"
+                )
+
+
+class _BeforeZip(io.BufferedReader):
+    """A file as PyTorch wrote it before version 1.6, whose pickle is bounded while it is read.
+
+    Its storages PyTorch reads by itself, from the file's descriptor.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._left = _MOST_OF_PICKLE
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read as any file, some number of times and bytes."""
+        size = _MOST_OF_PICKLE if size is None or size < 0 else size
+        self._left -= max(1, size)
+        if self._left < 0:
+            raise ValueError("too many values beside tensors")
+        return super().read(size)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Read a line, which is the name of a function."""
+        line = super().readline(1_000)
+        self._left -= len(line)
+        if line in _GROW:
+            raise ValueError("it makes bytes")
+        return line
+
+
+def _unwrapped(path: Path, loaded: Any, depth: int = 0) -> Any:
     """Return what a file holds, or the state dict that is in it beside other things."""
-    found = {k: v for k, v in loaded.items() if _has_tensors(v)} if _has_tensors(loaded) else {}
+    is_nested = depth < _MOST_NESTED and _has_tensors(loaded, {})
+    found = {k: v for k, v in loaded.items() if _has_tensors(v, {})} if is_nested else {}
     usual = [key for key in found if key.lower() in _NESTED]
     if len(found) > 1 and len(usual) != 1:
         raise CheckpointError(
@@ -85,28 +166,47 @@ def _unwrapped(path: Path, loaded: Any) -> Any:
             f"{', '.join(map(repr, found))}; write that of the model by "
             "torch.save(torch.load(FILE)[KEY], OTHER_FILE)"
         )
-    return _unwrapped(path, found[(usual or list(found))[0]]) if found else loaded
+    return _unwrapped(path, found[(usual or list(found))[0]], depth + 1) if found else loaded
 
 
-def _has_tensors(value: Any) -> bool:
-    """Return whether a value maps names to tensors, or to what does; an optimiser's has numbers."""
-    return (
-        isinstance(value, Mapping)
-        and all(isinstance(key, str) for key in value)
-        and any(isinstance(each, Tensor) or _has_tensors(each) for each in value.values())
+def _has_tensors(value: Any, known: dict[int, bool]) -> bool:
+    """Return whether a value maps names to tensors, or to what does; an optimiser's has numbers.
+
+    ``known`` is for mappings that are there many times, or in themselves.
+    """
+    if not isinstance(value, Mapping) or id(value) in known:
+        return known.get(id(value), False)
+    known[id(value)] = False
+    known[id(value)] = all(isinstance(key, str) for key in value) and any(
+        isinstance(each, Tensor) or _has_tensors(each, known) for each in value.values()
     )
+    return known[id(value)]
 
 
 def _checked(path: Path, name: object, value: object) -> Tensor:
     if not isinstance(value, Tensor):
-        got = type(value).__name__
-    elif not value.is_floating_point() or value.layout is not torch.strided:
-        got = str(value.dtype if value.layout is torch.strided else value.layout)
-    elif value.isfinite().all():
-        return value.detach().float()
-    else:
-        got = "others: the training diverged"
-    raise CheckpointError(
+        raise _unusable(path, name, type(value).__name__)
+    if not value.is_floating_point() or value.layout is not torch.strided:
+        raise _unusable(path, name, value.dtype if value.layout is torch.strided else value.layout)
+    return value.detach()
+
+
+def as_float32(path: Path, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors of a file, whose shapes are known to fit a model, as float32.
+
+    Raises:
+        CheckpointError: if one has numbers that are not finite, or memory has no room for them.
+    """
+    if told := why_too_large(3 * sum(4 * tensor.numel() for tensor in state.values())):
+        raise CheckpointError(f"{path}: {told}")
+    for name, tensor in state.items():
+        if not tensor.isfinite().all():
+            raise _unusable(path, name, "others: the training diverged")
+    return {name: tensor.float() for name, tensor in state.items()}
+
+
+def _unusable(path: Path, name: object, got: object) -> CheckpointError:
+    return CheckpointError(
         f"{path}: {name}: expected a tensor of finite floating-point numbers, got {got}; leave it "
         "out of the file if the model does not need it"
     )

@@ -17,6 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from headwise.model.files import CheckpointError, read_json
+from headwise.model.headers import shapes_of
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -139,8 +140,10 @@ def untie_saved(model: Any, folder: Path, *, within: Path) -> None:
             model.set_submodule(name, copy.deepcopy(module))
 
 
-def merge(model: Any, folder: Path) -> Any:
+def merge(model: Any, folder: Path, *, within: Path) -> Any:
     """Merge an adapter into its base, which is changed; return the base.
+
+    ``within`` is the folder of its training.
 
     Raises:
         CheckpointError: if the adapter is damaged, or of another model.
@@ -149,6 +152,7 @@ def merge(model: Any, folder: Path) -> Any:
     from safetensors.torch import load_file
 
     path = folder / WEIGHTS
+    _check_ranks(folder, within)
     try:
         adapted = PeftModel.from_pretrained(model, str(folder), local_files_only=True)
         used = get_peft_model_state_dict(adapted, save_embedding_layers=False)
@@ -166,6 +170,20 @@ def merge(model: Any, folder: Path) -> Any:
             f"{path}: the adapter cannot be merged into its model ({error!s:.200}); is it of that "
             "model, and whole?"
         ) from error
+
+
+def _check_ranks(folder: Path, within: Path) -> None:
+    """Refuse ranks of LoRA that no tensor of the adapter has: PEFT makes matrices of them first."""
+    values, shapes = _read(folder, within), shapes_of(folder / WEIGHTS, within=within)
+    longest = max((length for shape in shapes.values() for length in shape), default=0)
+    pattern = values.get("rank_pattern")
+    of_modules = pattern.values() if isinstance(pattern, dict) else ()
+    for rank in (values.get("r"), *of_modules):
+        if isinstance(rank, int) and rank > longest:
+            raise CheckpointError(
+                f"{folder / CONFIG}: r: expected a rank of at most {longest:,} by the weights "
+                f"beside it, got {rank:,}; are these the weights of this adapter?"
+            )
 
 
 def _require_untied(model: Any, used: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwise.model.budget import why_too_large
 from headwise.model.files import (
     MOST_BYTES,
     CheckpointError,
@@ -83,6 +84,8 @@ def check_files(folder: Path) -> None:
             check_regular(path, within=within, most=_MOST_BYTES.get(path.name))
             if path.suffix == ".safetensors":  # it is mapped into memory, its header is read
                 read_header(path, within=within)
+                if told := why_too_large(path.stat().st_size // 2):  # in the shortest type
+                    raise CheckpointError(f"{path}: {told}")
 
 
 def most_bytes(name: str) -> int:

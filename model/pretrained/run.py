@@ -23,6 +23,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 
+from headwise.model.budget import why_too_large
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.files import CheckpointError, check_regular, read_bytes
 from headwise.model.interface import Choices, Description, Languages, Origin
@@ -142,7 +143,7 @@ class PretrainedRun:
                 copy.deepcopy(self._config), attn_implementation=ATTENTION
             )
         shapes = {name: tensor.shape for name, tensor in inner.state_dict().items()}
-        return inner, shapes, sum(each.numel() for each in inner.parameters())
+        return inner, shapes, _count(inner)
 
     @cached_property
     def _empty(self) -> PretrainedModel:
@@ -156,6 +157,8 @@ class PretrainedRun:
                 if is_adapter(newest := self._newest):
                     if (tokens := new_vocabulary(newest)) is not None:
                         resize(inner, tokens)
+                        files = [*weights_files(self._base_folder), *weights_files(newest)]
+                        check_shapes({}, _count(inner), files)
                     untie_saved(inner, newest, within=run_folder_of(newest))
                 _drop_images(inner)
                 return PretrainedModel(inner)
@@ -205,7 +208,7 @@ class PretrainedRun:
     @cached_property
     def parameters(self) -> int:
         """Return the number of weights, tied ones once."""
-        return sum(parameter.numel() for parameter in self._empty.inner.parameters())
+        return _count(self._empty.inner)
 
     @cached_property
     def _tokenizer_folder(self) -> Path:
@@ -277,6 +280,8 @@ class PretrainedRun:
         empty = self._empty.inner
         _, shapes, numbers = self._built
         check_shapes(shapes, numbers, files)
+        if told := why_too_large(numbers * dtype.itemsize):
+            raise CheckpointError(f"{files[0]}: {told}")
         try:
             places = tensors_in(files, empty.state_dict().keys())
             with quiet(), ExitStack() as stack:
@@ -318,7 +323,7 @@ class PretrainedRun:
             with quiet():
                 if (tokens := new_vocabulary(adapter)) is not None:
                     resize(inner, tokens)
-                inner = merge(inner, adapter)
+                inner = merge(inner, adapter, within=run_folder_of(adapter))
         for name, tensor in itertools.chain(inner.named_parameters(), inner.named_buffers()):
             if not bool(tensor.isfinite().all()):
                 raise CheckpointError(
@@ -350,6 +355,11 @@ class PretrainedRun:
         if is_adapter(folder):  # which scales its weights
             digest.update(read_bytes(folder / CONFIG, within=run_folder_of(folder)))
         return digest.hexdigest()
+
+
+def _count(inner: Any) -> int:
+    """Return how many weights a model has, tied ones once."""
+    return sum(parameter.numel() for parameter in inner.parameters())
 
 
 def _drop_images(inner: Any) -> None:

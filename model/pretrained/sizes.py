@@ -36,7 +36,7 @@ def check_sizes(values: Mapping[str, Any], files: Sequence[Path], path: Path) ->
     """
     try:
         shapes = shapes_in(files).values()
-    except (CheckpointError, ValueError):
+    except CheckpointError:
         return  # loading them says why
     longest = max((length for shape in shapes for length in shape), default=0)
     for name, value in _sizes(values):

@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors import safe_open
 
 from headwise.model.files import CheckpointError, read_json
-from headwise.model.headers import is_whole, read_header
+from headwise.model.headers import is_whole, shapes_of
 from headwise.model.pretrained.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from headwise.model.pretrained.adapters import is_adapter
 
@@ -77,16 +77,9 @@ def shapes_in(files: Iterable[Path]) -> dict[tuple[Path, str], tuple[int, ...]]:
     """Return the shape of each tensor of some files, by file and name, as their headers say.
 
     Raises:
-        CheckpointError, ValueError: if a header cannot be read.
+        CheckpointError: if a header cannot be read.
     """
-    try:
-        return {
-            (file, name): tuple(map(int, tensor["shape"]))
-            for file in files
-            for name, tensor in read_header(file)[1].items()
-        }
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a header of safetensors ({error!r})") from error
+    return {(file, name): shape for file in files for name, shape in shapes_of(file).items()}
 
 
 def tensors_in(files: Iterable[Path], expected: Collection[str]) -> dict[str, tuple[Path, str]]:

@@ -257,7 +257,7 @@ class Training:
 
         What is returned is the step, target tokens so far, and the meter as it was.
         """
-        state = self.processes.share(lambda: read_resume_state(self.run.folder))
+        state = self.processes.share(lambda: read_resume_state(self.run.folder, self.model))
         restore(state, self.model, self.optimiser)
         last = state.step or -1  # at step 0, its milestone is removed too
         self.processes.share(lambda: self._cut_back(last))

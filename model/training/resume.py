@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +25,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from headwise.model.budget import why_too_large
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.config import TrainingConfig, to_dict
 from headwise.model.files import CheckpointError, read_bytes, read_json, write_folder
-from headwise.model.headers import require_whole
+from headwise.model.headers import require_whole, shapes_of
 from headwise.model.run_info import DataSource
 from headwise.model.training.data import Data
 from headwise.model.training.options import TrainArguments
@@ -106,8 +107,12 @@ class ResumeState:
     tensors: dict[str, Tensor]
 
 
-def read_resume_state(run_folder: Path) -> ResumeState:
-    """Read the latest saved state; ``CheckpointError`` says why if that cannot be done."""
+def read_resume_state(run_folder: Path, model: Transformer) -> ResumeState:
+    """Read the latest saved state of a model, which may have no weights yet.
+
+    Raises:
+        CheckpointError: if that cannot be done, or the state is of another model.
+    """
     step = latest_resume_step(run_folder)
     if step is None:
         raise CheckpointError(
@@ -116,6 +121,9 @@ def read_resume_state(run_folder: Path) -> ResumeState:
     path = _folders(run_folder)[step] / "state.safetensors"
     try:
         require_whole(path, within=run_folder)
+        _check_shapes(shapes_of(path, within=run_folder), model)
+        if told := why_too_large(2 * path.stat().st_size):
+            raise ValueError(told)
         # From bytes: a mapped file could not be removed on Windows.
         tensors = safetensors.torch.load(read_bytes(path, within=run_folder, most=_MOST_BYTES))
         values = read_json(path.with_name("state.json"), within=run_folder)
@@ -130,6 +138,16 @@ def read_resume_state(run_folder: Path) -> ResumeState:
     except (SafetensorError, CheckpointError, KeyError, ValueError, TypeError) as error:
         raise _unusable(path, error) from error
     return ResumeState(path, step, tokens, loss, unlogged, tensors)
+
+
+def _check_shapes(found: Mapping[str, tuple[int, ...]], model: Transformer) -> None:
+    """Refuse, by a ValueError, tensors of another model before they are read."""
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    for name, shape in found.items():
+        part, _, of = name.partition("/")
+        expected = () if part == "step" else shapes.get(of)
+        if shape != expected:
+            raise ValueError(f"{name}: expected the shape {expected} of the model, got {shape}")
 
 
 def restore(state: ResumeState, model: Transformer, optimiser: torch.optim.Optimizer) -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
+import os
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+from numpy.lib import format as npy
+
+from headwise.model.config import TransformerConfig, from_dict
+from headwise.model.transformer import Transformer
+from headwise.model.weights import sha256_of_config
+from tests.model.conversion.tutorials import tutorial_model
 from tests.robustness.tiny_run import STEP
 
 Damage = Callable[[Path], object]
@@ -16,7 +27,7 @@ Damage = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Case:
-    """One file of a healthy folder, and what is done to it."""
+    """One file of a healthy folder, and what is done to it and perhaps to those beside it."""
 
     folder: str
     file: str
@@ -78,6 +89,75 @@ def _many_tensors(count: int) -> bytes:
     tensor = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
     header = json.dumps({f"t{i}": tensor for i in range(count)}).encode()
     return len(header).to_bytes(8, "little") + header
+
+
+def _grown(run_json: Path, **sizes: int) -> None:
+    """Make a run of ours consistently larger: its configuration, its weights and its state."""
+    values = json.loads(run_json.read_text())
+    values["model"] |= sizes
+    run_json.write_text(json.dumps(values))
+    folder, config = run_json.parent, from_dict(TransformerConfig, values["model"])
+    with torch.device("meta"):
+        shapes = {name: [*p.shape] for name, p in Transformer(config).named_parameters()}
+    about = {"format_version": "1", "run": values["name"], "step": str(STEP), "sha256": "0"}
+    about["config_sha256"] = sha256_of_config(config)
+    _sparse_tensors(folder / f"step-{STEP:07d}.safetensors", "F16", shapes, about)
+    parts = ("weights", "exp_avg", "exp_avg_sq")
+    state = {f"{part}/{name}": shape for part in parts for name, shape in shapes.items()}
+    _sparse_tensors(folder / f"resume/step-{STEP:07d}/state.safetensors", "F32", state, {})
+
+
+def _sparse_tensors(
+    path: Path, dtype: str, shapes: dict[str, list[int]], about: dict[str, str]
+) -> None:
+    """Write a file of safetensors whose numbers are all 0, and take no room on the disk."""
+    table: dict[str, Any] = {"__metadata__": about}
+    end = 0
+    for name, shape in shapes.items():
+        begin, end = end, end + math.prod(shape) * int(dtype[1:]) // 8
+        table[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+    header = json.dumps(table).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + end)
+
+
+def _saved(make: Callable[[], Any], *, deflated: bool = False, old: bool = False) -> Damage:
+    """Write what ``torch.save`` makes, perhaps compressed, or as before PyTorch 1.6."""
+
+    def damage(path: Path) -> None:
+        torch.save(make(), path, _use_new_zipfile_serialization=not old)
+        if deflated:
+            with zipfile.ZipFile(path) as archive:
+                members = [(each.filename, archive.read(each)) for each in archive.infolist()]
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name, content in members:
+                    archive.writestr(name, content)
+
+    return damage
+
+
+def _laughs() -> dict[str, Any]:
+    """Mappings of mappings, 2^60 paths through 60 of them."""
+    whole: dict[str, Any] = {}
+    for _ in range(60):
+        whole = {"a": whole, "b": whole}
+    return whole
+
+
+class _Bytes:
+    """Is pickled as the call that makes 10 GB of zeros."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytearray, (10**10,)
+
+
+def _bomb(path: Path) -> None:
+    """Write a trace's stream as 600 MB of zeros, in 600 KB."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        begin = io.BytesIO()
+        header = {"descr": "<f4", "fortran_order": False, "shape": (3, 50_000_000)}
+        npy.write_array_header_1_0(begin, header)
+        archive.writestr("decoder_stream.npy", begin.getvalue() + bytes(600_000_000))
 
 
 def _added(count: int, text: str = "<x{}>") -> list[dict[str, Any]]:
@@ -192,6 +272,51 @@ _OTHERS: dict[tuple[str, str, str], Damage] = {
         partial(_many_tensors, 1_000_000)
     ),
     ("bpe", f"resume/step-{STEP:07d}/state.safetensors", "15 GB more"): _sparse(15 * 2**30),
+    ("bpe", "run.json", "a consistent model of 48 GB"): partial(
+        _grown, d_model=3_000, d_ff=1_000_000
+    ),
+    ("bpe", "run.json", "a consistent model of 200 MB"): partial(_grown, d_ff=1_000_000),
+    ("adapter", "adapter_config.json", "a rank of 100 million"): _changed(r=10**8),
+    ("adapter", "adapter_config.json", "a rank of 100 million by pattern"): _changed(
+        rank_pattern={"q": 10**8}
+    ),
+    ("adapter", "adapter_config.json", "the token 100 million"): _changed(
+        trainable_token_indices=[10**8]
+    ),
+    ("adapter", "adapter_model.safetensors", "15 GB more"): _sparse(15 * 2**30),
+    ("tutorial", "model.pt", "a view of 4 GB"): _saved(lambda: {"a": torch.ones(1).expand(10**9)}),
+    ("tutorial", "model.pt", "a view of 4 GB, as before 1.6"): _saved(
+        lambda: {"a": torch.ones(1).expand(10**9)}, old=True
+    ),
+    ("tutorial", "model.pt", "a zip of 800 MB in 800 KB"): _saved(
+        lambda: {"a": torch.zeros(2 * 10**8)}, deflated=True
+    ),
+    ("tutorial", "model.pt", "a tensor of 800 MB that fits nowhere"): _saved(
+        lambda: tutorial_model().state_dict() | {"a": torch.zeros(2 * 10**8)}
+    ),
+    ("tutorial", "model.pt", "10 GB of bytes"): _saved(lambda: {"a": _Bytes()}),
+    ("tutorial", "model.pt", "10 GB of bytes, as before 1.6"): _saved(
+        lambda: {"a": _Bytes()}, old=True
+    ),
+    ("tutorial", "model.pt", "3 million numbers"): _saved(lambda: {"a": [*range(3_000_000)]}),
+    ("tutorial", "model.pt", "3 million numbers, as before 1.6"): _saved(
+        lambda: {"a": [*range(3_000_000)]}, old=True
+    ),
+    ("tutorial", "model.pt", "mappings with 2^60 paths"): _saved(_laughs),
+    ("tutorial", "model.pt", "15 GB of nothing"): _sparse(15 * 2**30),
+    ("tutorial", "source.txt", "250 MB of nothing"): _sparse(250 * 2**20),
+    ("traces", "trace.json", "2 million empty lists"): _written(
+        lambda: b"[" + b"[]," * 2_000_000 + b"[]]"
+    ),
+    ("traces", "trace.json", "20 million numbers"): _written(
+        lambda: b'{"encoder_stream":[' + b"0," * 20_000_000 + b"0]}"
+    ),
+    ("traces", "trace.json", "a text of 200 MB"): _written(
+        lambda: b'{"run":"' + b"a" * 200_000_000 + b'"}'
+    ),
+    ("traces", "trace.json", "200 MB of nothing"): _sparse(200 * 2**20),
+    ("traces", "trace.npz", "900 MB of nothing"): _sparse(900 * 2**20),
+    ("traces", "trace.npz", "600 MB in 600 KB"): _bomb,
     ("t5", "model.safetensors", "15 GB more"): _sparse(15 * 2**30),
     ("t5", "model.safetensors", "10,000 tensors"): _written(partial(_many_tensors, 10_000)),
     ("t5", "model.safetensors", "a million tensors"): _written(partial(_many_tensors, 1_000_000)),
@@ -226,6 +351,14 @@ QUICK = (
     "t5/tokenizer.json: 1,000,000 empty lists as post_processor",
     "t5/tokenizer.json: padding to a billion tokens",
     "t5/model.safetensors: a million tensors",
+    "bpe/run.json: a consistent model of 48 GB",
+    "adapter/adapter_config.json: a rank of 100 million",
+    "adapter/adapter_config.json: the token 100 million",
+    "tutorial/model.pt: a view of 4 GB",
+    "tutorial/model.pt: a zip of 800 MB in 800 KB",
+    "tutorial/model.pt: 10 GB of bytes",
+    "traces/trace.json: 20 million numbers",
+    "traces/trace.npz: 600 MB in 600 KB",
 )
 """Those that are tests of each run: one of each way to bound a file."""
 

@@ -31,6 +31,7 @@ from tqdm import tqdm
 from headwise.model.checkpoint import load_weights, open_trained_run, steps_of
 from headwise.model.files import has_writer
 from headwise.model.training.resume import latest_resume_step, read_resume_state
+from headwise.model.transformer import Transformer
 from tests.tiny import start_training, tiny_training
 
 Content = dict[str, bytes | list[int] | str]
@@ -80,7 +81,7 @@ def check(root: Path) -> str:
     last = latest_resume_step(folder)
     if last is None:
         return "before the first state"
-    read_resume_state(folder)
+    read_resume_state(folder, Transformer(run.info.model))
     return f"after the state of a step from {last // 60 * 60} on"
 
 
@@ -94,7 +95,7 @@ def end_of(root: Path) -> Content:
         # The library writes the header's fields in any order.
         if path.is_file() and not path.match("*.safetensors") and not path.match("*.lock"):
             end[name] = b"" if name == "metrics.jsonl" else path.read_bytes()
-    tensors = read_resume_state(run.folder).tensors
+    tensors = read_resume_state(run.folder, Transformer(run.info.model)).tensors
     end["state"] = safetensors.torch.save(dict(sorted(tensors.items())))
     return end
 

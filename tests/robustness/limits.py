@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import tyro
 
+from headwise.model.budget import MEMORY
 from headwise.model.placement import use_one_thread
 from tests.robustness.damages import CASES, Case
 from tests.robustness.open_folder import FOLDERS
@@ -30,10 +32,13 @@ from tests.robustness.open_folder import FOLDERS
 MOST_SECONDS, MOST_MEGABYTES = 2.0, 200
 _BOUND = 2**30
 """Bytes of addresses that a case may take."""
+_BUDGET = 2**31
+"""Bytes that a process may have by its settings: what needs more is refused before it is read."""
 
 
 def measure(names: tuple[str, ...] = tuple(CASES)) -> Iterator[tuple[str, float, float, str]]:
     """Yield name, seconds, megabytes and outcome of cases; each folder is made and opened once."""
+    os.environ[MEMORY] = f"{_BUDGET}"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would not be there in a fork,
     use_one_thread()  # nor those of PyTorch
     with tempfile.TemporaryDirectory() as temporary:
@@ -53,25 +58,23 @@ def measure(names: tuple[str, ...] = tuple(CASES)) -> Iterator[tuple[str, float,
 def _in_a_process(
     case: Case, folder: Path, read: Callable[[Path], dict[str, str]]
 ) -> tuple[float, float, str]:
-    """Damage a file, read the folder in a fork of this process, and put the file back."""
-    path = folder / case.file
-    content = path.read_bytes() if path.exists() else None
-    case.damage(path)
+    """Damage a copy of a folder, and read it in a fork of this process."""
+    damaged = folder.parent / "damaged" / folder.name
+    shutil.copytree(folder, damaged)
+    case.damage(damaged / case.file)
     reading, writing = os.pipe()
     gc.collect()
     gc.freeze()  # else collecting garbage would copy what the fork shares
     if (child := os.fork()) == 0:
         os.close(reading)
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 (this process ends with it)
-        os.write(writing, json.dumps(_measured(lambda: read(folder))).encode())
+        os.write(writing, json.dumps(_measured(lambda: read(damaged))).encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         said = pipe.read()
     _, status = os.waitpid(child, 0)
-    path.unlink()
-    if content is not None:
-        path.write_bytes(content)
+    shutil.rmtree(damaged)
     if not said:
         return 0.0, 0.0, f"died ({os.waitstatus_to_exitcode(status)})"
     seconds, megabytes, outcome = json.loads(said)

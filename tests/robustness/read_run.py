@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import orjson
+import torch
 
 from headwise.model.checkpoint import CheckpointError, load_weights, open_trained_run
 from headwise.model.decoding.translation import translate
 from headwise.model.training.resume import read_resume_state
+from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.curves import curve_of, progress
 from headwise.viz_app.analysis.embeddings import frequency_groups, most_frequent
 from headwise.viz_app.analysis.pairs import accuracy_curves, accuracy_losses, failing_pairs
@@ -136,7 +138,9 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
         return f"{digest.hexdigest()} {translation}"
 
     def resume() -> str:
-        state = read_resume_state(run.folder)
+        with torch.device("meta"):
+            model = Transformer(run.info.model)
+        state = read_resume_state(run.folder, model)
         sums = {
             n: hashlib.sha256(t.numpy().tobytes()).hexdigest() for n, t in state.tensors.items()
         }

@@ -32,12 +32,12 @@ from headwise.viz_app.analysis.correspondence import corresponding
 from headwise.viz_app.core import patched
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
-from headwise.viz_app.trace import memory
+from headwise.model import estimates
 from headwise.viz_app.trace.account import run_account, run_source_effects, run_whole_effects
 from headwise.viz_app.trace.attention import run_attention, target_log_probability
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.trace.budget import used
+from headwise.model.budget import used
 from headwise.viz_app.views.shared.memory import give_back, use_few_arenas
 
 torch.set_num_threads(1)
@@ -70,31 +70,31 @@ def peak():
 
 what = {
     "trace": (lambda: run_trace(model, pair, text, text),
-              memory.trace_bytes(model.description, n + 1, n + 1)),
+              estimates.trace_bytes(model.description, n + 1, n + 1)),
     "maps": (lambda: run_attention(model, source, ids),
-             memory.maps_bytes(model.description, n + 1, n + 1)),
+             estimates.maps_bytes(model.description, n + 1, n + 1)),
     "layer": (lambda: run_layer_trace(model, long, "cross", 1),
-              memory.layer_bytes(model.description, n + 1, n + 1)),
+              estimates.layer_bytes(model.description, n + 1, n + 1)),
     "costs": (lambda: head_costs(model, source, ids),
-              memory.costs_bytes(model.description, n + 1, n + 1)),
+              estimates.costs_bytes(model.description, n + 1, n + 1)),
     "beam": (lambda: beam_search(model, [source[-40:]], size=8, prefix=(BOS,)),
-             memory.decoding_bytes(model.description, 40, 8)),
+             estimates.decoding_bytes(model.description, 40, 8)),
     "account": (lambda: run_account(model, long, n, 9),
-                memory.account_bytes(model.description, n + 1, n + 1)),
+                estimates.account_bytes(model.description, n + 1, n + 1)),
     "whole effects": (lambda: run_whole_effects(model, long, account),
-                      memory.effects_bytes(model.description, n + 1, n + 1)),
+                      estimates.effects_bytes(model.description, n + 1, n + 1)),
     "source effects": (lambda: run_source_effects(model, long, account, long.source.words[:9]),
-                       memory.effects_bytes(model.description, n + 1, n + 1)),
+                       estimates.effects_bytes(model.description, n + 1, n + 1)),
     "contributions": (lambda: contributions(model, PaddedIds.of([source], [ids], model)).source,
-                      memory.contributions_bytes(model.description, n + 1, n + 1)),
+                      estimates.contributions_bytes(model.description, n + 1, n + 1)),
     "attribution": (lambda: patched.run_attribution(model, long, other.source, n, (5, 9)),
-                    memory.patching_bytes(model.description, n + 1, n + 1)),
+                    estimates.patching_bytes(model.description, n + 1, n + 1)),
     "patching": (patch_of_one_stretch,
-                 memory.patching_bytes(model.description, n + 1, 21)),
+                 estimates.patching_bytes(model.description, n + 1, 21)),
     "greedy": (lambda: greedy(model, [source], (BOS,)),
-               memory.decoding_bytes(model.description, n + 1)),
+               estimates.decoding_bytes(model.description, n + 1)),
     "log-probability": (lambda: target_log_probability(model, source, ids),
-                        memory.logits_bytes(model.description, n + 1, n + 1)),
+                        estimates.logits_bytes(model.description, n + 1, n + 1)),
 }
 found = {}
 for name, (compute, estimate) in what.items():

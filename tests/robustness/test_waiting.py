@@ -13,7 +13,7 @@ from itertools import count
 from benchmarks.load_answers import Expected
 from benchmarks.load_server import Server, serving
 from benchmarks.load_session import Session, connected
-from headwise.viz_app.trace.budget import MEMORY
+from headwise.model.budget import MEMORY
 
 PATIENT = 300.0
 """Seconds; spent only where something is broken."""

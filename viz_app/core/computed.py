@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar
 
+from headwise.model.estimates import account_bytes, costs_bytes
 from headwise.model.interface import Description, Seq2SeqModel
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.memory import account_bytes, costs_bytes
 
 Asked = ParamSpec("Asked")
 Found = TypeVar("Found")

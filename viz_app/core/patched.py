@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 from headwise.model import patching
+from headwise.model.budget import require_memory
+from headwise.model.estimates import patching_bytes
 from headwise.model.interface import (
     Description,
     Kind,
@@ -34,7 +36,6 @@ from headwise.viz_app.analysis.correspondence import Stretch, corresponding
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.core.patching import Patching, is_of_encoder, patch_names
 from headwise.viz_app.records.trace import Tokens, Trace
-from headwise.viz_app.trace.memory import patching_bytes
 
 MOST_SECONDS = 600.0
 """Seconds of a processor for which exact passes may take, if nobody says otherwise."""
@@ -172,6 +173,9 @@ class _Pair:
                 f"expected a position from 0 to {len(trace.predicted) - 1} of the target, got "
                 f"{step}"
             )
+        if model.device.type == "cpu":
+            source = max(len(trace.source), len(other))
+            require_memory(patching_bytes(model.description, source, step + 1))
         target = torch.tensor([trace.consumed.ids[: step + 1]], device=model.device)
         rows = [torch.tensor([ids], device=model.device) for ids in (trace.source.ids, other.ids)]
         a, b = (RecordedPass.run(model, row, target) for row in rows)

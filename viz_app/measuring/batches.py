@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torch import Tensor
 
+from headwise.model.budget import require_memory
+from headwise.model.estimates import maps_bytes
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import PADDING, causal_mask, pad
 from headwise.model.training.data import DataError, Pair
 from headwise.model.validation import is_too_long
 from headwise.viz_app.trace.attention import run_maps
-from headwise.viz_app.trace.budget import require_memory
-from headwise.viz_app.trace.memory import maps_bytes
 
 if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes

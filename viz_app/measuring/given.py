@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.decoding.greedy import greedy
+from headwise.model.estimates import decoding_bytes, measuring_bytes
 from headwise.model.interface import Description
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
@@ -31,7 +32,6 @@ from headwise.viz_app.measuring.pasted import MOST_SENTENCES
 from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.trace.memory import decoding_bytes, measuring_bytes
 
 MOST_TOKENS = 2**16
 """Most tokens of all sources and targets together: 64 of each in 512 sentences."""

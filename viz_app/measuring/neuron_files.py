@@ -7,6 +7,7 @@ sentence, position and activation, (layers, d_ff, examples); all else is JSON in
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from safetensors import SafetensorError
 from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
 from headwise.model.interface import Stack
 from headwise.model.validation import validate_json
-from headwise.model.weights import sha256_of_tensors, split_file
+from headwise.model.weights import sha256_of_tensors
 from headwise.viz_app.measuring.tensor_files import MOST_OF_TENSORS
 from headwise.viz_app.records.measures import (
     CorpusSummary,
@@ -71,7 +72,7 @@ def write_neurons(folder: Path, found: StrongestSentences) -> None:
         sha256=found.sha256,
         corpus=found.corpus,
         sentences=[(each.source, each.reference) for each in found.sentences],
-        tensors_sha256=sha256_of_tensors(safetensors.numpy.save(tensors)),
+        tensors_sha256=sha256_of_tensors(io.BytesIO(safetensors.numpy.save(tensors)))[0],
     )
     path = neurons_path(folder, found.step)
     make_folder(path.parent)
@@ -97,13 +98,14 @@ def read_neurons(folder: Path, step: int) -> StrongestSentences:
     content = read_bytes(path, most=MOST_OF_TENSORS)
     try:
         tensors = safetensors.numpy.load(content)
-        about = validate_json(_About, split_file(content)[2]["about"])
+        sha256, metadata = sha256_of_tensors(io.BytesIO(content))
+        about = validate_json(_About, metadata["about"])
         if (about.format_version, about.step) != (_VERSION, step):
             raise ValueError(
                 f"expected format version {_VERSION} and step {step}, got {about.format_version} "
                 f"and {about.step}"
             )
-        if about.tensors_sha256 != sha256_of_tensors(content):
+        if about.tensors_sha256 != sha256:
             raise ValueError("its numbers were altered")
         stacks = {s: _positions(s, tensors, len(about.sentences)) for s in get_args(Stack)}
     except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:

@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.model.budget import require_memory
+from headwise.model.estimates import measuring_bytes
 from headwise.model.interface import Description, Kind
 from headwise.viz_app.measuring.checkpoint_measures import DRAWN, OF_CORPUS
 from headwise.viz_app.measuring.head_measures import MEASURES, RESAMPLED, in_groups, own_measure
@@ -23,8 +25,6 @@ from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES
 from headwise.viz_app.measuring.words import count_baseline_links
 from headwise.viz_app.records.measures import AlignmentBaselines
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.trace.budget import require_memory
-from headwise.viz_app.trace.memory import measuring_bytes
 
 if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes

@@ -17,7 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.model.budget import require_memory
 from headwise.model.decoding.greedy import greedy
+from headwise.model.estimates import trace_bytes
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, hook_names, is_edited
 from headwise.model.interface import (
@@ -47,8 +49,6 @@ from headwise.viz_app.records.trace import (
     Word,
 )
 from headwise.viz_app.trace.attention import head_sum_norms, ids_tensor, to_numpy, transform_values
-from headwise.viz_app.trace.budget import require_memory
-from headwise.viz_app.trace.memory import trace_bytes
 
 Captured = Mapping[str, list[Tensor]]
 

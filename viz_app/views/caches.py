@@ -23,6 +23,14 @@ from headwise.model.decoding.beam import Beam as Beam
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.greedy import greedy
+from headwise.model.estimates import (
+    costs_bytes,
+    decoding_bytes,
+    layer_bytes,
+    logits_bytes,
+    maps_bytes,
+    trace_bytes,
+)
 from headwise.model.files import CheckpointError
 from headwise.model.hooks import call_before_layers
 from headwise.model.interface import Description, Kind, Languages, Seq2SeqModel, Side
@@ -48,14 +56,6 @@ from headwise.viz_app.trace.attention import (
     to_tensor,
 )
 from headwise.viz_app.trace.layer import run_layer_trace
-from headwise.viz_app.trace.memory import (
-    costs_bytes,
-    decoding_bytes,
-    layer_bytes,
-    logits_bytes,
-    maps_bytes,
-    trace_bytes,
-)
 from headwise.viz_app.trace.sentence import require_source, run_trace
 from headwise.viz_app.trace.sentence import to_tokens as to_tokens
 from headwise.viz_app.views.shared.cache import (

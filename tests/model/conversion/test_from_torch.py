@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -157,6 +158,13 @@ def after(before: str, state: State) -> State:
     return {f"{before}{name}": tensor for name, tensor in state.items()}
 
 
+def before_zip(state: State) -> bytes:
+    """Return what PyTorch wrote before its version 1.6, with something beside the state."""
+    content = io.BytesIO()
+    torch.save(SAVED | {"model": state}, content, _use_new_zipfile_serialization=False)
+    return content.getvalue()
+
+
 @pytest.mark.parametrize(
     "form",
     [
@@ -168,6 +176,7 @@ def after(before: str, state: State) -> State:
         lambda s: {re.sub(r"(layers\.\d)", r"\1._orig_mod", name): s[name] for name in s},
         lambda s: {name: s[name].half() for name in s},
         safetensors.torch.save,
+        before_zip,
     ],
 )
 def test_other_forms_of_the_file_are_read(given: Given, form: Callable[[State], Any]) -> None:
@@ -178,7 +187,8 @@ def test_other_forms_of_the_file_are_read(given: Given, form: Callable[[State], 
     content = form(model.state_dict())
     arguments = given(content)
     if isinstance(content, bytes):
-        arguments = replace(arguments, file=arguments.file.with_suffix(".safetensors"))
+        suffix = ".old" if form is before_zip else ".safetensors"
+        arguments = replace(arguments, file=arguments.file.with_suffix(suffix))
         arguments.file.write_bytes(content)
     assert deviations(model, convert(arguments))[0].max() < NOTHING
 
@@ -318,29 +328,36 @@ def test_stacks_end_in_norms_if_the_file_has_them(
             convert_from_torch(arguments)
 
 
+_ONLY_TENSORS = "expected a file with tensors only, got"
+
+
 class Harmful:
     def __reduce__(self) -> Any:
         return (eval, ("open('harm', 'w')",))
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "got"),
+    ("name", "content", "told"),
     [
-        ("model.pt", {"a": Harmful()}, "one with eval"),
-        ("model.pt", nn.Linear(2, 2), r"one with torch\.nn"),
-        ("model.pt", bytes(range(256)) * 4, "another or a damaged file"),
-        ("cut.safetensors", b"@" + bytes(20), "another or a damaged file"),
+        ("model.pt", {"a": Harmful()}, f"{_ONLY_TENSORS} one with eval.*run"),
+        ("model.pt", nn.Linear(2, 2), rf"{_ONLY_TENSORS} one with torch\.nn.*run"),
+        ("model.pt", bytes(range(256)) * 4, f"{_ONLY_TENSORS} another or a damaged file.*run"),
+        ("cut.safetensors", b"@" + bytes(20), "truncated, or not safetensors.*restore"),
     ],
 )
 def test_a_file_with_code_or_damage_is_refused(
-    given: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: Any, got: str
+    given: Given,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    content: Any,
+    told: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = replace(given(content), file=tmp_path / name)
     if isinstance(content, bytes):
         arguments.file.write_bytes(content)
-    message = rf"{name}: expected a file with tensors only, got {got}.*run"
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=f"{name}: {told}"):
         convert_from_torch(arguments)
     assert not (tmp_path / "harm").exists()
 

@@ -144,10 +144,11 @@ def annotated_names(state: State) -> State:
 
 
 def from_torch(folder: Path, state: Any, **changes: Any) -> FromTorchArguments:
-    """Write a state dict and vocabularies; return the arguments that convert them."""
-    torch.save(state, folder / "model.pt")
-    (folder / "source.txt").write_text("\n".join(GERMAN) + "\n")
-    (folder / "target.json").write_text(json.dumps({t: i for i, t in enumerate(ENGLISH)}))
+    """Write a state dict and vocabularies, or take those there; return what converts them."""
+    if state is not None:
+        torch.save(state, folder / "model.pt")
+        (folder / "source.txt").write_text("\n".join(GERMAN) + "\n")
+        (folder / "target.json").write_text(json.dumps({t: i for i, t in enumerate(ENGLISH)}))
     arguments = FromTorchArguments(
         file=folder / "model.pt",
         layout="torch-nn",

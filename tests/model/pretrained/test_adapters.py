@@ -125,6 +125,9 @@ def test_a_base_is_found_in_the_cache_of_the_hub(
         ({"target_modules": ["nothing"]}, "cannot be merged into its model"),
         ({"target_modules": ["q"]}, "cannot be merged into its model .*fit nothing there"),
         ({"r": 5}, "cannot be merged into its model"),
+        ({"r": 10**8}, "r: expected a rank of at most"),
+        ({"rank_pattern": {"q": 10**8}}, "r: expected a rank of at most"),
+        ({"trainable_token_indices": [10**8]}, r"has [\d,]+ weights, these files"),
     ],
 )
 def test_what_cannot_be_merged_says_why(

@@ -60,7 +60,7 @@ def save(folder: Path, model: Transformer, step: int) -> None:
 
 
 def load(folder: Path, model: Transformer, optimiser: torch.optim.Optimizer) -> tuple[int, int]:
-    state = read_resume_state(folder)
+    state = read_resume_state(folder, model)
     restore(state, model, optimiser)
     return state.step, state.tokens
 
@@ -91,7 +91,7 @@ def test_the_saved_state_is_restored_and_training_goes_on_as_if_never_stopped(
     other_optimiser = adam(other)
 
     assert load(tmp_path, other, other_optimiser) == (3, 5)
-    state = read_resume_state(tmp_path)
+    state = read_resume_state(tmp_path, model)
     assert (state.unlogged_loss, state.unlogged_tokens) == (loss, 2)
 
     for _ in range(2):  # as restored, and after more steps
@@ -153,7 +153,7 @@ def test_a_state_of_an_earlier_version_is_restored(make_model: MakeModel, tmp_pa
     state = tmp_path / "resume" / "step-0000003" / "state.json"
     state.write_text('{"step": 3, "tokens": 7, "processes": 4}')
     assert load(tmp_path, model, adam(model)) == (3, 7)
-    read = read_resume_state(tmp_path)
+    read = read_resume_state(tmp_path, model)
     assert (read.unlogged_loss, read.unlogged_tokens) == (0, 0)
 
 

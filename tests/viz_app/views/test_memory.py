@@ -15,10 +15,10 @@ import pytest
 import streamlit as st
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 
+from headwise.model import budget as budgets
+from headwise.model.budget import MEMORY, budget, parse_bytes
 from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace import budget as budgets
-from headwise.viz_app.trace.budget import MEMORY, budget, parse_bytes
 from headwise.viz_app.views.caches import checkpoint_of, trace_of
 from headwise.viz_app.views.shared import memory as module
 from headwise.viz_app.views.shared.cache import cached, drop_unused, is_cached

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from headwise.model.estimates import costs_bytes
 from headwise.model.interface import Head, Seq2SeqModel
 from headwise.viz_app.core.computed import of_sentences
 from headwise.viz_app.core.sentences import Sentences
@@ -21,7 +22,6 @@ from headwise.viz_app.measuring.batches import (
 )
 from headwise.viz_app.measuring.heads import HeadSum, distance
 from headwise.viz_app.measuring.sums import Bootstrap
-from headwise.viz_app.trace.memory import costs_bytes
 
 
 class HasModel(Protocol):

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise.model.estimates import effects_bytes
 from headwise.model.interface import Head, Kind, Seq2SeqModel, attention_path
 from headwise.model.ties import first_largest
 from headwise.model.unread import Unread, costs_of_unread
@@ -21,7 +22,6 @@ from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 from headwise.viz_app.trace.attention import to_numpy
-from headwise.viz_app.trace.memory import effects_bytes
 
 NOTHING = 0.005
 """In nats a token of the target: a sink costs nothing if zero in place of its values costs less."""

@@ -7,12 +7,12 @@ from typing import TypeVar
 
 import streamlit as st
 
+from headwise.model.estimates import account_bytes
 from headwise.model.interface import Description, Seq2SeqModel
 from headwise.viz_app.analysis.labels import next_token_label
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account
-from headwise.viz_app.trace.memory import account_bytes
 from headwise.viz_app.views.caches import Run, weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
@@ -193,7 +193,7 @@ def of_prediction(
     """Compute something about one prediction of a trace of this run, once.
 
     ``needs`` estimates its memory from the model's description and the lengths of source and target
-    (``viz_app/trace/memory.py``).
+    (``model/estimates.py``).
     """
     weights = weights_of(run, trace.step if step is None else step)
     place = (weights.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.turned, at)

@@ -1,4 +1,4 @@
-"""Memory of the process, and how it is given back; ``viz_app/trace/budget.py`` has its budget.
+"""Memory of the process, and how it is given back; ``model/budget.py`` has its budget.
 
 A system ends a process that takes more than it may have, and all its sessions with it; so large
 computations wait for their turn (``turns.py``). Freed memory does not go back to the system
@@ -17,7 +17,7 @@ from threading import Thread
 
 from streamlit.runtime import exists, get_instance
 
-from headwise.viz_app.trace.budget import used
+from headwise.model.budget import used
 
 _SWEEP = 30.0
 """Seconds after which it is looked whether there is memory to give back."""

@@ -7,7 +7,7 @@ There is a queue for each size of page, so that nobody waits behind something la
   cores, got 2.0 sentences a second when their pages were all made at once, 3.9 when one was made at
   a time, and 4.1 when two were;
 * pages that compute something moderate, also two at once, or long, one at a time. Such a
-  computation says before it begins how much memory it will take (``viz_app/trace/memory.py``), and
+  computation says before it begins how much memory it will take (``model/estimates.py``), and
   begins when that is free: a system ends a process that takes more than it may have, and all its
   sessions with it.
 
@@ -28,7 +28,7 @@ from threading import Condition, local
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from headwise.viz_app.trace.budget import budget, used
+from headwise.model.budget import budget, used
 from headwise.viz_app.views.shared.memory import give_back
 
 SMALL = 48 * 2**20

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import streamlit as st
 
+from headwise.model.estimates import contributions_bytes
 from headwise.model.interface import Kind, Seq2SeqModel
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.grid import Grid
@@ -20,7 +21,6 @@ from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import MixedTokens, mixed_tokens, residual_norm_maps
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.trace.memory import contributions_bytes
 from headwise.viz_app.views.caches import Run, weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import map_arguments

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from headwise.model.estimates import contributions_bytes, effects_bytes
 from headwise.model.interface import Stack, WordSpan
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
@@ -22,7 +23,6 @@ from headwise.viz_app.trace.account import (
     run_whole_effects,
 )
 from headwise.viz_app.trace.attention import to_numpy
-from headwise.viz_app.trace.memory import contributions_bytes, effects_bytes
 from headwise.viz_app.views.caches import Run, weights_of
 from headwise.viz_app.views.shared.accounts import of_prediction, so_far
 from headwise.viz_app.views.shared.cache import cached

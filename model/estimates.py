@@ -7,6 +7,8 @@ layers, ``H`` heads, ``D`` = d_model, ``V`` vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headwise.model.decoding.greedy import longest_target
 from headwise.model.interface import Description, Kind
 from headwise.model.interventions import POSITIONS_AT_A_TIME
@@ -43,6 +45,26 @@ def trace_bytes(model: Description, source: int, target: int) -> int:
     return _FLOAT * (
         3 * _maps(model, source, target) + logits + 2 * _streams(model, source, target)
     )
+
+
+def pass_bytes(
+    model: Description, source: int, target: int, names: Iterable[str], *, rows: int, grad: bool
+) -> int:
+    """Estimate one pass over B rows of S and T tokens that records tensors, in bytes.
+
+    ``names`` are the hook points; with ``grad``, all that layers write is kept besides.
+    """
+    lengths = {"encoder.self_attention": (source, source), "decoder.self_attention": (target,) * 2}
+    heads = max(model.n_encoder_heads, model.n_decoder_heads)
+    width = max(model.d_model, model.of("encoder").d_model, model.encoder_d_ff, model.decoder_d_ff)
+    numbers = 3 * target * model.target_vocab_size + 13 * (source + target) * width
+    for stack, *_, module, point in (name.split(".") for name in names if "." in name):
+        queries, keys = lengths.get(f"{stack}.{module}", (target, source))
+        is_map = point in ("scores", "weights")
+        numbers += heads * queries * keys if is_map else max(source, target) * width
+    if grad:
+        numbers += 3 * _maps(model, source, target) + 2 * _streams(model, source, target)
+    return _FLOAT * rows * numbers
 
 
 def logits_bytes(model: Description, source: int, target: int) -> int:

@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 
 import headwise
+from headwise.model import budget
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.decoding import greedy
 from headwise.viz_app import export, measure
 from headwise.viz_app.core.options import SentenceOptions
-from headwise.viz_app.trace import budget
 
 TEXT = "Where is the old dog?"
 DOORS: dict[str, Callable[[Path, Path, Path], object]] = {
     "trace": lambda root, data, out: headwise.open("tiny", root=root)[-1].trace(TEXT),
+    "logits and tensors": lambda root, data, out: headwise.open("tiny", root=root)[
+        -1
+    ].run_with_cache(TEXT),
     "export": lambda root, data, out: export.main(
         export.ExportArguments(
             out=out / "a.npz",

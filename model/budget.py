@@ -72,7 +72,7 @@ def used() -> int:
 
 
 def require_memory(needed: int) -> None:
-    """Refuse what would take more bytes than the process may still have.
+    """Refuse a text that would take more bytes than the process may still have.
 
     Raises:
         ValueError: if so, with both amounts.
@@ -83,3 +83,17 @@ def require_memory(needed: int) -> None:
             f"this takes some {needed >> 20:,} MiB of memory, and {free >> 20:,} are free here; "
             f"give a shorter text, or more memory by {MEMORY}, such as {MEMORY}=8GiB"
         )
+
+
+def why_too_large(needed: int) -> str | None:
+    """Say why a file is not read that would take more bytes than the process may have at all.
+
+    (What it has in memory now does not count: caches give way, and a file is read again later.)
+    """
+    if needed <= budget():
+        return None
+    return (
+        f"reading it takes some {needed >> 20:,} MiB of memory, and this process may have "
+        f"{budget() >> 20:,}; give it more by {MEMORY}, such as {MEMORY}=8GiB, or take a smaller "
+        "model"
+    )
