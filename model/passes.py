@@ -88,9 +88,11 @@ def run_with_cache(
 
     def require(targets: Sequence[Sequence[int]]) -> None:
         if model.device.type == "cpu":
-            longest = (max(map(len, rows)) for rows in (source_rows, targets))
-            about, rows = model.description, len(source_rows)
-            require_memory(pass_bytes(about, *longest, recorded, rows=rows, grad=grad))
+            source, target = (max(map(len, rows)) for rows in (source_rows, targets))
+            rows = len(source_rows)
+            require_memory(
+                pass_bytes(model.description, source, target, recorded, rows=rows, grad=grad)
+            )
 
     require([[special.start]])  # the sources alone may take too much
     target_rows = (
