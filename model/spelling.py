@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 
-from headwise.model.interface import WordSpan
+from headwise.model.interface import Tokenizers, Vocabulary, WordSpan
 
 BYTES = tuple(f"<0x{value:02X}>" for value in range(256))
 """How each byte is shown, and called in vocabularies with tokens of single bytes."""
@@ -48,6 +48,35 @@ def word_spans(tokens: Sequence[bytes], special: Sequence[bool]) -> list[WordSpa
         word_ended = alone if text else word_ended
         before = text
     return [WordSpan(start, stop) for start, stop in pairwise([*starts, len(texts)])]
+
+
+def token_of(vocabulary: Vocabulary, text: str) -> int | None:
+    """Return the id of the token that a text is: a word, or a token that goes on with one.
+
+    So ``.`` is found, with and without the ``·`` that pages write before it, and ``un·`` where
+    tokens say whether a word ends. None if there is none.
+    """
+    text = text.strip()
+    ids = vocabulary.encode(text)
+    if len(ids) == 1 and not vocabulary.unknown(text):
+        return ids[0]
+    texts = vocabulary.tokens(range(vocabulary.vocab_size))
+    names = (text.removeprefix("·"), f" {text}")
+    return next((texts.index(name) for name in names if name.strip() and name in texts), None)
+
+
+def single_token(tokenizers: Tokenizers, word: str, *, name: str) -> int:
+    """Return the id of a word of the target that is one token.
+
+    Raises:
+        ValueError: if it is not; the message begins with the name of what is asked for.
+    """
+    id = token_of(tokenizers.target, word)
+    if id is None:
+        ids = tokenizers.target.encode(word.strip())
+        read = " ".join(tokenizers.target.texts(ids)) or "nothing"
+        raise ValueError(f"{name}: expected one token, got {word!r:.60}, read as {read}")
+    return id
 
 
 def _is_punctuation(text: str) -> bool:

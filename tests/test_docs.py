@@ -36,7 +36,7 @@ from headwise.viz_app.measure import MeasureArguments
 from headwise.viz_app.measuring.align import AlignArguments
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.patch import PatchArguments
-from headwise.viz_app.why import WhyArguments
+from headwise.viz_app.why.__main__ import WhyArguments
 from tests.floats import PASS, near, rounding
 from tests.imports import ROOT
 from tests.printed import (

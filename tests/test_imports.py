@@ -43,8 +43,12 @@ def within(files: set[str], *places: str) -> set[str]:
     }
 
 
-SECTIONS = {file for file in FILES if file.endswith("/section.py")}
-ABILITIES = within(set(FILES), *(file.removesuffix("section.py") for file in SECTIONS))
+SECTIONS = {
+    file
+    for file in within(set(FILES), "viz_app/")
+    if re.fullmatch(r"viz_app/\w+/\w+/section(/\w+)?\.py", file)
+}
+ABILITIES = within(set(FILES), *(f"{file.partition('/section')[0]}/" for file in SECTIONS))
 COMPUTE = ABILITIES - SECTIONS
 """Files of abilities: sections draw, and all others compute."""
 
@@ -171,12 +175,12 @@ def test_places_know_only_some_modules(places: tuple[str, ...], package: str, kn
     ],
 )
 def test_pages_run_models_through_the_caches_only(module: str) -> None:
-    allowed = {"viz_app/views/caches.py", "viz_app/views/why/caches.py"}
+    allowed = {"viz_app/views/caches.py"}
     assert within(importers(module), "viz_app/views/") <= allowed
 
 
 def test_abilities_do_not_know_each_other() -> None:
-    folders = {file.rsplit("/", 1)[0] for file in SECTIONS}
+    folders = {file.partition("/section")[0] for file in SECTIONS}
     assert folders
     for folder in folders:
         found = importers(f"headwise.{folder.replace('/', '.')}") & ABILITIES

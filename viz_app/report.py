@@ -1,23 +1,14 @@
-"""Writes a trace, or the account of a word, as a file, such as an HTML page without a network."""
+"""Writes a trace as a file, such as an HTML page without a network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.turned import Turned
-from headwise.viz_app.analysis.account import (
-    KINDS_OF_DECODER,
-    bars_by_layer,
-    bars_by_size,
-    encoder_totals,
-    largest_bars,
-    largest_neurons,
-    limit_of,
-)
 from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import (
@@ -27,12 +18,9 @@ from headwise.viz_app.analysis.labels import (
     token_label,
     token_labels,
 )
-from headwise.viz_app.figures.account import heads_map, waterfall
-from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.standalone import (
-    Drawing,
     NotebookMaps,
     Part,
     Table,
@@ -41,21 +29,9 @@ from headwise.viz_app.figures.standalone import (
 )
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
-from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.saved import to_json, to_npz
 
-MOST_ENCODER_BARS, MOST_NEURONS = 16, 12
-"""Most parts of the encoder, and most neurons of a feed-forward, that have a bar of their own."""
-DIRECT = (
-    "A bar is a direct effect: what the part itself wrote for the one word and against the other. "
-    "What later layers make of it is in their bars."
-)
-READ_TOKENS: dict[Kind, str] = {
-    "cross": "source token, as the encoder left it",
-    "decoder_self": "token so far",
-}
-"""Kind of attention → what its heads read."""
 _LIKELIEST = 5
 NONE = "none"
 """What is said where no head is switched off."""
@@ -194,106 +170,6 @@ def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> 
         ),
         maps=maps,
     )
-
-
-def account_to_html(
-    trace: Trace,
-    account: Account,
-    *,
-    words: tuple[str, str],
-    smallest: float,
-    feed_forward: int,
-    theme: Theme = LIGHT,
-) -> bytes:
-    """Return an HTML page with the pictures of an account, and a table of all its parts.
-
-    Args:
-        trace: the sentence.
-        account: of a word of its target.
-        words: what the two words are called.
-        smallest: least magnitude of a part with a bar of its own.
-        feed_forward: the layer, from 0, whose neurons are drawn.
-        theme: colours.
-    """
-    word, other = words
-    predicted, parts = token_labels(trace.predicted), dict(account.named())
-    page = standalone(
-        title=f"Why “{word}”, and not “{other}”?",
-        tokens=[
-            token_row(token_labels(trace.source), theme=theme),
-            token_row(predicted, theme=theme, selected=account.step),
-        ],
-        parts=_drawings(trace, account, smallest, feed_forward, theme),
-        table=Table(
-            "All parts",
-            ("part", "direct effect"),
-            [(bar.label, f"{bar.value:+.4f}") for bar in bars_by_size(parts, 0.0)],
-        ),
-        facts=provenance(trace)
-        | {
-            "source": make_visible(trace.source_text),
-            "translation": make_visible(trace.target_text),
-            "asked": f"“{word}” against “{other}” at token {account.step + 1}",
-            "difference of the logits": f"{account.difference:+.4f}",
-            "sum of the parts": f"{account.parts.total:+.4f}",
-        },
-        theme=theme,
-    )
-    return page.encode()
-
-
-def _drawings(
-    trace: Trace, account: Account, smallest: float, feed_forward: int, theme: Theme
-) -> dict[str, Drawing]:
-    """Return the pictures of an account, all with one scale."""
-    limit = limit_of(account)
-
-    def bars(name: str, note: str, parts: Mapping[str, float]) -> Drawing:
-        values = list(parts.values())
-        ends = max(limit, *map(abs, values))
-        return Drawing(name, note, bar_chart(list(parts), values, theme=theme, limit=ends))
-
-    by_layer = {bar.label: bar.value for bar in bars_by_layer(account)}
-    by_size = bars_by_size(dict(account.named()), smallest)
-    of_encoder = largest_bars(encoder_totals(account), MOST_ENCODER_BARS)
-    neurons = account.parts.neurons[feed_forward]
-    largest = largest_neurons(neurons, MOST_NEURONS)
-    of_neurons = {f"neuron {each + 1:,}": float(neurons[each]) for each in largest}
-    others = float(neurons.sum() - neurons[largest].sum())
-    of_neurons[f"{len(neurons) - len(largest):,} others"] = others
-    tokens = {"cross": trace.source, "decoder_self": trace.consumed}
-    return {
-        "parts": bars("What each part brought", DIRECT, {bar.label: bar.value for bar in by_size}),
-        "waterfall": Drawing(
-            "Sublayer by sublayer",
-            "In the order of the computation; heads of a sublayer are added up.",
-            waterfall([*by_layer], [*by_layer.values()], total="Difference", theme=theme),
-        ),
-        **{
-            kind: Drawing(
-                f"{KIND_NAMES[kind]} heads, by the token that they read",
-                f"Rows are layer.head. The scale ends at {limit:.2f} logits.",
-                heads_map(
-                    account.parts.heads[kind],
-                    columns=token_labels(tokens[kind])[: account.parts.heads[kind].shape[-1]],
-                    column_title=READ_TOKENS[kind],
-                    limit=limit,
-                    theme=theme,
-                ),
-            )
-            for kind in KINDS_OF_DECODER
-        },
-        "encoder": bars(
-            "What the encoder put there",
-            "What all heads of cross-attention brought together, by what wrote it.",
-            {bar.label: bar.value for bar in of_encoder},
-        ),
-        "neurons": bars(
-            f"Feed-forward {feed_forward + 1}, by neuron",
-            "Activation × what the neuron writes.",
-            of_neurons,
-        ),
-    }
 
 
 def writer_for(path: Path) -> Callable[[Trace], bytes]:

@@ -14,8 +14,9 @@ from benchmarks.rounds import median
 from benchmarks.sizes import ids_of, tokenizers_of
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.model import PretrainedModel
-from headwise.viz_app.trace.account import run_account, run_whole_effects
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.word.account import run_account, word_to_compare
+from headwise.viz_app.why.word.effects import run_whole_effects
 
 TOKENS = 20
 THREADS = (1, 2)
@@ -34,11 +35,12 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
     trace = run_trace(model, tokenizers, text)
     if (len(trace.source), len(trace.consumed)) != (TOKENS, TOKENS):
         raise ValueError(f"expected {TOKENS} tokens a side, got {trace.source}, {trace.consumed}")
-    at, (best, second) = TOKENS - 1, trace.predictions.top_ids[TOKENS - 1, :2].tolist()
-    account = run_account(model, trace, at, second, word=best)
+    at = TOKENS - 1
+    second = word_to_compare(tokenizers, trace, at, None)
+    account = run_account(model, trace, at, second)
     calls = {
         "trace": partial(run_trace, model, tokenizers, text),
-        "account": partial(run_account, model, trace, at, second, word=best),
+        "account": partial(run_account, model, trace, at, second),
         "whole effects": partial(run_whole_effects, model, trace, account),
     }
     rows: list[tuple[Cell, ...]] = []

@@ -33,7 +33,8 @@ from headwise.viz_app.core import patched
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.model import estimates
-from headwise.viz_app.trace.account import run_account, run_source_effects, run_whole_effects
+from headwise.viz_app.why.word.account import run_account
+from headwise.viz_app.why.word.effects import run_source_effects, run_whole_effects
 from headwise.viz_app.trace.attention import run_attention, target_log_probability
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace

@@ -26,9 +26,10 @@ from headwise.viz_app.figures.standalone import Drawing, Part, Table, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.report import account_to_html, provenance, to_html
-from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.report import provenance, to_html
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.word.account import run_account
+from headwise.viz_app.why.word.report import account_to_html
 from tests.floats import rounding
 from tests.viz_app.views.driver import array
 
@@ -155,7 +156,7 @@ def test_the_pictures_of_an_account_hold_its_parts(
 ) -> None:
     account = run_account(trained, trace, 3, None)
     words = ("<b>a", "{{TITLE}}")
-    page = account_to_html(trace, account, words=words, smallest=0.2, feed_forward=1)
+    page = account_to_html(trace, account, words=words, smallest=0.2, feed_forward=2)
     shown = read_html(page.decode())
     figures = {key: part["figure"] for key, part in data_of(shown).items()}
 

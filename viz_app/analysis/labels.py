@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from headwise.model.interface import Kind
+from headwise.model.interface import Head, Kind, parse_head
 from headwise.viz_app.records.trace import Tokens
 
 KIND_NAMES: dict[Kind, str] = {
@@ -115,6 +115,19 @@ def vocabulary_labels(
         else CONTINUATION + token_label(token)
         for id, token in enumerate(tokens)
     )
+
+
+def part_label(name: str) -> str:
+    """Return how people read the name of a part of a stream, layers and heads from 1."""
+    group, _, place = name.partition(".")
+    title = group.replace("_", "-").capitalize()
+    title = next((said for kind, said in KIND_NAMES.items() if kind == group), title)
+    return f"{title} {place}".strip()
+
+
+def head_of(name: str) -> Head | None:
+    """Return the head that a part is; None if it is none."""
+    return parse_head(name) if name.partition(".")[0] in KIND_NAMES else None
 
 
 def numbered(labels: Sequence[str]) -> list[str]:

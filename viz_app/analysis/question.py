@@ -21,15 +21,15 @@ from headwise.model.ties import descending, first_largest
 from headwise.viz_app.analysis.attention import Aggregate
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
-from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
 
-if TYPE_CHECKING:  # questions are asked without torch, which makes dictionaries
+if TYPE_CHECKING:  # questions are asked without torch
     from headwise.viz_app.core.circuits import ScoreParts
     from headwise.viz_app.core.patching import PatchedPair
     from headwise.viz_app.core.written import HeadDictionary
+    from headwise.viz_app.why.word.account import Account
 
 Place = tuple[int, ...]
 PlaceWord = Literal["first", "second", "middle", "last"]

@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 
 from headwise.viz_app.analysis import (
-    account_questions,
     head_questions,
     map_questions,
     pair_questions,
@@ -24,6 +23,7 @@ from headwise.viz_app.analysis import (
     vector_questions,
 )
 from headwise.viz_app.analysis.question import Asked, Question
+from headwise.viz_app.why.word import questions as account_questions
 
 Way = Literal["cell", "row", "source", "target", "head"]
 """What in the page a click can answer with: a cell or a row of the large map, a token of the source

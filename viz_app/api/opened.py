@@ -36,9 +36,8 @@ from headwise.viz_app.heads.composition.scores import Composition, composition
 from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
-from headwise.viz_app.records.account import Account
-from headwise.viz_app.trace.account import run_account, word_to_compare
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.word.account import Account, run_account, word_to_compare
 
 _NONE: Mapping[HeadLike, float] = MappingProxyType({})
 PinnedRow = tuple[HeadLike, int, int | None]

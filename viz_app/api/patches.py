@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.spelling import single_token
 from headwise.viz_app.analysis.correspondence import parting
 from headwise.viz_app.core.patched import MOST_SECONDS, run_attribution, run_patching
 from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.account import single_token
 from headwise.viz_app.trace.sentence import run_trace
 
 

@@ -25,10 +25,8 @@ from headwise.model.readings import ForcedPass, Readings, Sublayer
 from headwise.model.stream import normed_for_each_head, turned_by_position
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.core.record import Record
-from headwise.viz_app.records.account import Doubles
-from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.account import doubles
-from headwise.viz_app.trace.attention import ids_tensor
+from headwise.viz_app.records.trace import Doubles, Trace
+from headwise.viz_app.trace.attention import doubles, ids_tensor
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from pydantic import StringConstraints
 from headwise.model.files import CheckpointError
 from headwise.model.interface import KINDS, Kind
 from headwise.viz_app.measuring.json_files import Finite, read_json, write_json
-from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores
-from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Doubles, Floats
 
 PAIRS_VERSION = 1
 """Version of the format; raised when a name or a meaning changes."""

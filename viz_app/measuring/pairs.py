@@ -23,9 +23,8 @@ from headwise.model.training.corpora import read_rows
 from headwise.model.training.data import DataError, Pair
 from headwise.model.training.processes import ALONE, Processes
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length, gather
-from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores, outcomes
-from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Doubles, Floats
 
 MOST_PAIRS = 10_000
 """Most pairs of a file."""

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 
 from headwise.model.interface import Kind
 from headwise.model.ties import near_largest
-from headwise.viz_app.records.account import Doubles
-from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Doubles, Floats
 
 CHANCE = 0.5
 """Accuracy of guessing."""

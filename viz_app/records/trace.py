@@ -17,6 +17,7 @@ from headwise.model.turned import Turned
 from headwise.viz_app.records.texts import shorten
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 SPECIAL_IDS = frozenset({0, 2, 3})
 """Ids of ``<pad>``, ``<s>`` and ``</s>`` in runs of ours; ``<unk>`` is not among them, since it
 replaces a word."""

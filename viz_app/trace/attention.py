@@ -20,7 +20,7 @@ from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Kind, Seq2SeqModel, attention_path
 from headwise.model.placement import in_float32
-from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Doubles, Floats
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,13 @@ def _target_ids(model: Seq2SeqModel, target: Sequence[int]) -> Tensor:
 def to_numpy(tensor: Tensor) -> Floats:
     """Return a tensor as a read-only float32 array, which may share its memory."""
     array: Floats = tensor.detach().to("cpu", torch.float32).contiguous().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def doubles(tensor: Tensor) -> Doubles:
+    """Return a tensor as a read-only array in float64."""
+    array: Doubles = tensor.detach().to("cpu", torch.float64).contiguous().numpy()
     array.flags.writeable = False
     return array
 

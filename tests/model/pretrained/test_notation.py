@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.model.pretrained.tokenizers import PretrainedVocabulary, load_tokenizer
+from headwise.model.spelling import token_of
 from headwise.viz_app.analysis.labels import next_token_label, token_labels
-from headwise.viz_app.trace.account import token_of
 from headwise.viz_app.trace.sentence import to_tokens
 from tests.model.pretrained.kinds import KINDS
 from tests.model.pretrained.tiny import MakeFolder

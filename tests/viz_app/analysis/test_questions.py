@@ -28,11 +28,10 @@ from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
 from headwise.viz_app.core.patching import PatchedPair, Patching
 from headwise.viz_app.core.written import HeadDictionary
-from headwise.viz_app.records.account import Account, EncoderParts, StreamParts
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import PairScores
 from headwise.viz_app.records.trace import Tokens, Trace
-from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.why.word.account import Account, Parts, run_account
 from tests.floats import assert_near
 from tests.viz_app.pairs import made_up_pairs
 
@@ -159,14 +158,14 @@ def compared() -> Compared:
         word=5,
         instead=6,
         difference=6.375,
-        parts=StreamParts(
-            token=0.5,
-            position=-0.25,
+        parts=Parts(
+            token=np.array(0.5),
+            position=np.array(-0.25),
             heads={"cross": np.array(cross), "decoder_self": np.array(of_decoder)},
             neurons=np.array([[1, -1, 0.5], [2, -3, 0]]),
-            biases=0.125,
+            biases=np.array(0.125),
         ),
-        from_encoder=EncoderParts(**cells, heads=heads, feed_forwards=feed_forwards),
+        from_encoder=Parts(**cells, heads={"encoder_self": heads}, neurons=feed_forwards),
     )
     return Compared(account, "b", "c")
 

@@ -17,8 +17,7 @@ from headwise.model.presets import PRESETS
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
-from headwise.viz_app.records.account import Doubles
-from headwise.viz_app.records.trace import Tokens
+from headwise.viz_app.records.trace import Doubles, Tokens
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 from tests.planted import EQUAL, PREVIOUS, planted_model

@@ -17,8 +17,9 @@ from headwise.model.turning import turn
 from headwise.viz_app.core.patched import run_attribution, run_patched_translation, run_patching
 from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.account import run_account, run_source_effects
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.word.account import run_account
+from headwise.viz_app.why.word.effects import run_source_effects
 from tests.floats import PASS, near
 
 A, B = "The cats don't see the dog.", "The cats see the dog."
@@ -136,7 +137,7 @@ def test_words_of_the_source_are_left_out_with_strengths_but_not_with_pinned_row
     strengths, spans = Turned(TURNED.strengths), [WordSpan(1, 3)]
     a = run_trace(precise, tokenizers, A, OWN, turned=strengths)
     account = run_account(precise, a, 3, None)
-    [loss] = run_source_effects(precise, a, account, spans).losses
+    [loss] = run_source_effects(precise, a, account, spans)
     odds = []
     for ids in (a.source.ids, a.source.ids[:1] + a.source.ids[3:]):
         with torch.inference_mode(), turn(precise, strengths):

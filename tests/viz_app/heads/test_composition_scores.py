@@ -11,7 +11,7 @@ import torch
 
 from headwise.model.interface import Head, attention_path
 from headwise.viz_app.heads.composition.scores import Composition, Edge, composition
-from headwise.viz_app.records.account import Doubles
+from headwise.viz_app.records.trace import Doubles
 from tests.floats import PASS, near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 from tests.viz_app.core.test_circuits import array, tiny_preset

@@ -32,11 +32,11 @@ from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import make_asked
 from headwise.viz_app.views.shared.lessons import view_of
 from headwise.viz_app.views.state import View
+from headwise.viz_app.why.word.account import run_account
 
 _CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
 

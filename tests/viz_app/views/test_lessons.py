@@ -15,12 +15,12 @@ from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.measuring.pair_files import write_pairs
-from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.views.shared import lesson_panel, lessons, slices
 from headwise.viz_app.views.shared.lessons import check_step, view_of, way_of
 from headwise.viz_app.views.shared.markdown import lesson_markdown
 from headwise.viz_app.views.shared.parts import PARTS
 from headwise.viz_app.views.state import change
+from headwise.viz_app.why.word.account import run_account
 from tests.imports import ROOT
 from tests.shipped import SHIPPED as SHIPPED_RUNS
 from tests.viz_app.lessons.asked import asked_of, fits

@@ -28,10 +28,10 @@ from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.player import MapAnimation
 from headwise.viz_app.figures.heads import MASKED, tile
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.shared import slices
 from headwise.viz_app.views.training import play
+from headwise.viz_app.why.word.account import run_account
 from tests.floats import PASS, assert_near, near, rounding
 from tests.viz_app.views.driver import (
     CATS,

@@ -21,9 +21,9 @@ from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.measuring.neuron_files import neurons_path, write_neurons
 from headwise.viz_app.records.measures import StrongestPositions
-from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.views.shared import download, slices
-from headwise.viz_app.why import WhyArguments, main
+from headwise.viz_app.why.__main__ import WhyArguments, main
+from headwise.viz_app.why.word.account import run_account
 from tests.floats import PASS, assert_near, near, rounding
 from tests.viz_app.measures import SENTENCES, made_up_neurons
 from tests.viz_app.views.driver import (
@@ -280,8 +280,8 @@ def test_a_click_chooses_the_head_whose_map_is_drawn_and_marks_the_token(
 def test_words_of_a_long_sentence_are_not_left_out_one_by_one(
     start_page: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwise.viz_app.views.why.source.MOST_LEFT_OUT", 2)
-    patch_views(monkeypatch, "why", source_effects_of=lambda *_: pytest.fail("it was computed"))
+    monkeypatch.setattr("headwise.viz_app.why.word.section.source.MOST_LEFT_OUT", 2)
+    patch_views(monkeypatch, "why", run_source_effects=lambda *_: pytest.fail("it was computed"))
     lists = record_calls(monkeypatch, "why", "row_table")
     app = start_page("why", **AT)
     assert app.errors == []

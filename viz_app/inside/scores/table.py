@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwise.model.ties import descending
-from headwise.viz_app.analysis.account import part_label
+from headwise.viz_app.analysis.labels import part_label
 from headwise.viz_app.core.circuits import ScoreParts
-from headwise.viz_app.records.account import Doubles
+from headwise.viz_app.records.trace import Doubles
 
 CANCELS = 3.0
 """Times the magnitude of a sum from which on its terms are said to cancel, not to share it."""

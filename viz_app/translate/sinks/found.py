@@ -19,8 +19,7 @@ from headwise.model.unread import Unread, costs_of_unread
 from headwise.viz_app.analysis.attention import punctuation, rows_with_several_keys
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.core.computed import of_trace
-from headwise.viz_app.records.account import Doubles
-from headwise.viz_app.records.trace import Floats, Tokens, Trace
+from headwise.viz_app.records.trace import Doubles, Floats, Tokens, Trace
 from headwise.viz_app.trace.attention import to_numpy
 
 NOTHING = 0.005

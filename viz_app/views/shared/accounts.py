@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import streamlit as st
 
 from headwise.model.estimates import account_bytes
 from headwise.model.interface import Description, Seq2SeqModel
+from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.labels import next_token_label
-from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.views.caches import Run, weights_of
+from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
@@ -25,42 +26,11 @@ from headwise.viz_app.views.shared.vocabulary import (
     token_name,
     vocabulary_of,
 )
+from headwise.viz_app.why.word.account import MEAN, Account, run_account
 
 Result = TypeVar("Result")
-MEAN = "mean"
-"""How the view names the mean of all words."""
-
 MOST_ASKED = 40
 """Checkpoints that are asked about a word; of more, some that are spread evenly."""
-
-
-def account_of(
-    run: Run,
-    trace: Trace,
-    at: int,
-    instead: int | None,
-    *,
-    word: int | None = None,
-    step: int | None = None,
-) -> Account:
-    """Give the account of a word at a position of a trace of this run, as ``run_account``.
-
-    With ``step`` it is that of another checkpoint on the same source and target.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the two words are the same.
-    """
-    word = trace.predicted.ids[at] if word is None else word
-    return of_prediction(
-        "account",
-        run,
-        trace,
-        at,
-        (word, instead),
-        lambda model: run_account(model, trace, at, instead, word=word),
-        step=step,
-    )
 
 
 def asked_account(selection: Selection, trace: Trace) -> Account:
@@ -71,7 +41,7 @@ def asked_account(selection: Selection, trace: Trace) -> Account:
         ValueError: if the other word is no token, or the same one.
     """
     at = min(view().at, len(trace.predicted) - 1)
-    return account_of(selection.run, trace, at, _other_word(selection, trace, at))
+    return ask_trace(run_account, selection.run, trace, at, _other_word(selection, trace, at))
 
 
 def _likeliest_others(trace: Trace, at: int) -> list[int]:
@@ -135,30 +105,21 @@ def target_labels(run: Run, ids: Sequence[int]) -> list[str]:
 
 
 def accounts_by_step(
-    selection: Selection,
-    trace: Trace,
-    account: Account,
-    steps: Sequence[int],
-    *,
-    stop: Callable[[], None],
-) -> list[Account] | None:
+    selection: Selection, trace: Trace, account: Account, *, stop: Callable[[], None]
+) -> dict[int, Account] | None:
     """Ask checkpoints for the same two words on the same source and target, in slices.
 
-    ``stop`` changes the view so that this is not asked for again. None while there is more to do.
+    Of more than ``MOST_ASKED`` some are asked, spread evenly. ``stop`` changes the view so that
+    this is not asked for again. None while there is more to do.
     """
+    steps = sorted({selection.step, *spread(selection.run.steps(), MOST_ASKED)})
 
-    def ask(note_done: NoteDone) -> list[Account]:
-        found: list[Account] = []
+    def ask(note_done: NoteDone) -> dict[int, Account]:
+        found: dict[int, Account] = {}
         for step in steps:
-            found.append(
-                account_of(
-                    selection.run,
-                    trace,
-                    account.step,
-                    account.instead,
-                    word=account.word,
-                    step=step,
-                )
+            given = replace(trace, step=step)  # of which only its tokens are read, and what is off
+            found[step] = ask_trace(
+                run_account, selection.run, given, account.step, account.instead
             )
             note_done(len(found), len(steps))
         return found

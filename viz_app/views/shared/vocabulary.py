@@ -13,11 +13,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from headwise.model.interface import Side
 from headwise.model.run_info import Counts
+from headwise.model.spelling import token_of
 from headwise.viz_app.analysis.embeddings import frequency_groups
 from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.trace.account import token_of
 from headwise.viz_app.views.caches import Run, embedding_table, weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import show_error

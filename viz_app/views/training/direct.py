@@ -5,17 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from headwise.model.interface import Head
-from headwise.viz_app.analysis.account import direct_by_head
-from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.head_ranking import head_table
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
-from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared.accounts import (
-    MEAN,
-    MOST_ASKED,
     accounts_by_step,
     asked_account,
     choose_other_word,
@@ -32,6 +27,7 @@ from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import open_page
 from headwise.viz_app.views.training.head_cells import choose_order, show_cells
 from headwise.viz_app.views.training.shared_target import SharedTarget, choose_shared_target
+from headwise.viz_app.why.word.account import MEAN, Account
 
 
 @panel("direct")
@@ -90,12 +86,11 @@ def _show_matrix(
     order: str,
 ) -> None:
     every = selection.run.steps()
-    steps = sorted({selection.step, *spread(every, MOST_ASKED)})
-    found = accounts_by_step(selection, trace, account, steps, stop=_stop)
-    if found is None:
+    accounts = accounts_by_step(selection, trace, account, stop=_stop)
+    if accounts is None:
         return
-    accounts = dict(zip(steps, found, strict=True))
-    heads, cells = head_table([direct_by_head(each) for each in accounts.values()])
+    steps = [*accounts]
+    heads, cells = head_table([each.by_head() for each in accounts.values()])
 
     def words(each: Head, step: int, value: float) -> str:
         return (

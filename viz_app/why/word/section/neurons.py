@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from headwise.model.interface import Stack
 from headwise.model.ties import first_largest
-from headwise.viz_app.analysis.account import (
-    largest_bars,
-    largest_neurons,
-    limit_of,
-    stream_parts,
-)
 from headwise.viz_app.figures.bars import bar_chart
-from headwise.viz_app.records.account import Account, StreamParts
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.report import MOST_NEURONS
 from headwise.viz_app.views.shared.accounts import target_labels
+from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
@@ -27,9 +19,10 @@ from headwise.viz_app.views.shared.widgets import (
     show_figure,
     show_heading,
 )
-from headwise.viz_app.views.why.account_panels import NEURONS, account_panel
-from headwise.viz_app.views.why.caches import drivers_of, neuron_words_of
-from headwise.viz_app.views.why.strongest import show_strongest
+from headwise.viz_app.why.word.account import Account, Parts, run_drivers, run_neuron_words
+from headwise.viz_app.why.word.bars import bar_arguments, largest_bars, neuron_bars
+from headwise.viz_app.why.word.section.panels import NEURONS, account_panel
+from headwise.viz_app.why.word.section.strongest import show_strongest
 
 _MOST_DRIVERS = 10
 _WORDS = 8
@@ -43,24 +36,24 @@ def show_neurons(selection: Selection, trace: Trace, account: Account) -> None:
     show_heading("Feed-forwards, by neuron")
     picture, words = st.columns(2, gap="large")
     with picture:
-        layer, neuron = _choose_neuron(selection, account.parts, "", least=limit_of(account))
+        layer, neuron = _choose_neuron(selection, account.parts, "", least=account.limit)
     with words:
         if neuron is None:
             st.caption("Choose a neuron to see the words it raises and what drove it.")
             return
         run, at = selection.run, account.step
-        raised, lowered = neuron_words_of(run, trace, at, layer - 1, neuron - 1, _WORDS)
-        for title, ids in (("raises", raised), ("lowers", lowered)):
+        found = ask_trace(run_neuron_words, run, trace, at, layer - 1, neuron - 1, _WORDS)
+        for title, ids in zip(("raises", "lowers"), found, strict=True):
             written = ", ".join(map(escape_markdown, target_labels(run, ids)))
             st.markdown(
                 f"Neuron {neuron:,} of layer {layer} {title} most, where it is active: {written}"
             )
-        _show_drivers(selection, trace, "decoder", at, layer, neuron)
+        _show_drivers(selection, trace, at, layer, neuron)
         show_strongest(selection, layer, neuron)
 
 
 def show_encoder_neurons(
-    selection: Selection, trace: Trace, cell: StreamParts, position: int
+    selection: Selection, trace: Trace, at: int, cell: Parts, source_token: int
 ) -> None:
     """Draw the neurons of a feed-forward of the encoder by what they brought to a cell."""
     picture, words = st.columns(2, gap="large")
@@ -70,11 +63,11 @@ def show_encoder_neurons(
         if neuron is None:
             st.caption("Choose a neuron to see what drove it.")
         else:
-            _show_drivers(selection, trace, "encoder", position, layer, neuron)
+            _show_drivers(selection, trace, at, layer, neuron, source_token)
 
 
 def _choose_neuron(
-    selection: Selection, parts: StreamParts, prefix: str, *, least: float
+    selection: Selection, parts: Parts, prefix: str, *, least: float
 ) -> tuple[int, int | None]:
     """Ask for a feed-forward and draw its largest neurons; return layer and neuron, from 1.
 
@@ -88,33 +81,28 @@ def _choose_neuron(
     )
     values = parts.neurons[layer - 1]
     neuron: int | None = getattr(view().why, f"{prefix}neuron")
-    shown = largest_neurons(values, MOST_NEURONS)
     if neuron is not None and not 1 <= neuron <= len(values):
         neuron = None
-    if neuron is not None and neuron - 1 not in shown:
-        shown.append(neuron - 1)
-    rest = float(values.sum() - values[shown].sum())
-    limit = max(least, float(np.abs(values[shown]).max(initial=0.0)), abs(rest)) or 1.0
-    own = f" This scale is its own: it ends at {limit:.2g}." if limit != least else ""
+    *shown, rest = neuron_bars(values, None if neuron is None else neuron - 1)
+    names = [bar.name for bar in shown]
+    arguments = bar_arguments([*shown, rest], least)
+    own = ""
+    if arguments["limit"] != least:
+        own = f" This scale is its own: it ends at {arguments['limit']:.2g}."
 
     def choose() -> None:
         place = clicked_value(f"{prefix}neurons")
-        if place is not None and int(place) < len(shown):
+        if place is not None and int(place) < len(names):
             change_view(
-                **{f"{prefix}feed_forward": layer, f"{prefix}neuron": shown[int(place)] + 1}
+                **{f"{prefix}feed_forward": layer, f"{prefix}neuron": int(names[int(place)])}
             )
 
     show_figure(
         bar_chart(
-            [
-                *(f"neuron {each + 1:,}" for each in shown),
-                f"{len(values) - len(shown):,} others",
-            ],
-            [*(float(values[each]) for each in shown), rest],
+            **arguments,
             theme=selection.theme,
-            limit=limit,
-            marked=None if neuron is None else shown.index(neuron - 1),
-            clicks=[*("describe this neuron" for _ in shown), "the others together"],
+            marked=None if neuron is None else names.index(str(neuron)),
+            clicks=[*("describe this neuron" for _ in names), "the others together"],
         ),
         key=f"{prefix}neurons",
         alt=f"The neurons of feed-forward {layer} that brought most, as signed bars",
@@ -129,22 +117,24 @@ def _choose_neuron(
 
 
 def _show_drivers(
-    selection: Selection, trace: Trace, stack: Stack, position: int, layer: int, neuron: int
+    selection: Selection,
+    trace: Trace,
+    at: int,
+    layer: int,
+    neuron: int,
+    source_token: int | None = None,
 ) -> None:
-    """Draw what the input of a neuron was the sum of."""
-    found = drivers_of(selection.run, trace, stack, position, layer - 1, neuron - 1)
+    """Draw what the input of a neuron was the sum of, in the encoder at a source token."""
+    found = ask_trace(run_drivers, selection.run, trace, at, layer - 1, neuron - 1, source_token)
+    stack = "decoder" if source_token is None else "encoder"
     for name, parts in found.items():
-        bars = largest_bars(stream_parts(parts), _MOST_DRIVERS)
         st.markdown(
             f"What drove {_INPUTS[name]} of neuron {neuron:,} here, {parts.total:+.3f} in all, on "
             "a scale of its own:"
         )
         show_figure(
             bar_chart(
-                [bar.label for bar in bars],
-                [bar.value for bar in bars],
-                theme=selection.theme,
-                limit=max(abs(bar.value) for bar in bars) or 1.0,
+                **bar_arguments(largest_bars(parts.sums(), _MOST_DRIVERS)), theme=selection.theme
             ),
             key=f"{stack}_drivers_{name}",
             alt=f"What drove neuron {neuron} of layer {layer}, as signed bars",

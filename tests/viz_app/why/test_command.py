@@ -11,7 +11,7 @@ import tyro
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.why import WhyArguments, main
+from headwise.viz_app.why.__main__ import WhyArguments, main
 from tests.floats import PASS, near
 
 TEXT = "Where is the old dog?"

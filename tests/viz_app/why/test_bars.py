@@ -6,22 +6,16 @@ import numpy as np
 import pytest
 
 from headwise.model.interface import Head
-from headwise.viz_app.analysis.account import (
-    Bar,
-    bars_by_layer,
+from headwise.viz_app.analysis.labels import head_of, part_label
+from headwise.viz_app.why.word.account import Account, Parts
+from headwise.viz_app.why.word.bars import (
     bars_by_size,
-    direct_by_head,
+    by_layer,
     disagrees,
-    encoder_totals,
-    head_of,
     largest_bars,
-    largest_neurons,
-    limit_of,
     lines_by_part,
-    part_label,
-    stream_parts,
+    neuron_bars,
 )
-from headwise.viz_app.records.account import Account, EncoderParts, StreamParts
 from tests.floats import assert_near
 
 # Two layers of two heads a kind, two keys each; powers of 2, whose sums are exact.
@@ -42,50 +36,42 @@ BY_LAYER = {
 """What each sublayer brought."""
 
 
-def account(*, scale: float = 1.0, position: float | None = -512.0) -> Account:
+def account(*, scale: float = 1.0, position: bool = True) -> Account:
     """An account of the parts above; of the encoder, that of part n at each cell is n."""
-    parts = StreamParts(
-        token=256.0 * scale,
-        position=position,
+    parts = Parts(
+        token=np.array(256.0 * scale),
+        position=np.array(-512.0) if position else None,
         heads={"decoder_self": OWN * scale, "cross": CROSS * scale},
         neurons=NEURONS * scale,
-        biases=1024.0 * scale,
+        biases=np.array(1024.0 * scale),
     )
     cells = np.ones((2, 2, 2))
-    from_encoder = EncoderParts(
+    from_encoder = Parts(
         token=cells,
-        position=None if position is None else 2 * cells,
-        heads=np.multiply.outer(cells, [[3.0, 4.0], [6.0, 7.0]]),
-        feed_forwards=np.multiply.outer(cells, [5.0, 8.0]),
+        position=2 * cells if position else None,
+        heads={"encoder_self": np.multiply.outer(cells, [[3.0, 4.0], [6.0, 7.0]])},
+        neurons=np.multiply.outer(cells, [5.0, 8.0]),
         biases=9 * cells,
     )
     return Account(0, 5, 6, parts.total, parts, from_encoder)
 
 
 def test_each_sublayer_has_a_bar_in_the_order_of_the_computation() -> None:
-    bars = bars_by_layer(account())
-    assert {bar.label: bar.value for bar in bars} == BY_LAYER
-    assert [bar.label for bar in bars] == list(BY_LAYER)
-    assert [bar.name for bar in bars] == [
-        *("token", "position", "decoder_self", "cross", "feed_forward.1"),
-        *("decoder_self", "cross", "feed_forward.2", "biases"),
-    ]
-    without = [bar.label for bar in bars_by_layer(account(position=None))]
-    assert without == [label for label in BY_LAYER if label != "Position"]
+    assert list(by_layer(account()).items()) == list(BY_LAYER.items())
+    without = by_layer(account(position=False))
+    assert list(without) == [label for label in BY_LAYER if label != "Position"]
 
 
 def test_the_parts_of_a_stream_have_the_names_of_links_and_files() -> None:
-    found = stream_parts(account().parts)
-    assert found == {
-        **{"token": 256, "position": -512, "biases": 1024},
-        **{"decoder_self.1.1": 3, "decoder_self.1.2": 12},
-        **{"decoder_self.2.1": 48, "decoder_self.2.2": 192},
-        **{"cross.1.1": -3, "cross.1.2": -12, "cross.2.1": -48, "cross.2.2": -192},
-        **{"feed_forward.1": 0.875, "feed_forward.2": 1.5},
-    }
-    assert found == dict(account().named())
-    assert "position" not in stream_parts(account(position=None).parts)
-    assert limit_of(account()) == 1024
+    assert list(account().named()) == [
+        *(("token", 256), ("position", -512)),
+        *(("decoder_self.1.1", 3), ("decoder_self.1.2", 12), ("cross.1.1", -3)),
+        *(("cross.1.2", -12), ("feed_forward.1", 0.875), ("decoder_self.2.1", 48)),
+        *(("decoder_self.2.2", 192), ("cross.2.1", -48), ("cross.2.2", -192)),
+        *(("feed_forward.2", 1.5), ("biases", 1024)),
+    ]
+    assert "position" not in dict(account(position=False).named())
+    assert account().limit == 1024
 
 
 def test_names_are_written_as_people_read_them() -> None:
@@ -107,7 +93,7 @@ def test_small_parts_are_one_bar_which_is_last() -> None:
         *(("position", -4), ("cross.1.1", 2), ("biases", 0.5), ("rest", -0.25))
     ]
     assert [bar.label for bar in bars[2:]] == ["Biases", "1 smaller part"]
-    assert bars_by_size(parts, 3)[1:] == [Bar("rest", "3 smaller parts", 2.0 + 0.5 - 0.25)]
+    assert bars_by_size(parts, 3)[1:] == [("rest", "3 smaller parts", 2.0 + 0.5 - 0.25)]
     assert len(bars_by_size(parts, 0)) == 4
     # Of a number of bars, those of the same size as the last one are not left out.
     assert [bar.name for bar in largest_bars({**parts, "x": -0.5}, 3)] == [
@@ -116,18 +102,20 @@ def test_small_parts_are_one_bar_which_is_last() -> None:
     assert len(largest_bars(parts, 100)) == 4
 
 
-def test_neurons_that_brought_nothing_are_left_out() -> None:
-    assert largest_neurons(NEURONS[1], 3) == [2, 0]
-    assert largest_neurons(NEURONS[1], 1) == [2]
+def test_neurons_that_brought_nothing_are_among_the_others() -> None:
+    largest = [("3", "neuron 3", 2.0), ("1", "neuron 1", -0.5)]
+    assert neuron_bars(NEURONS[1]) == [*largest, ("rest", "1 others", 0.0)]
+    chosen = [*largest, ("2", "neuron 2", 0.0), ("rest", "0 others", 0.0)]
+    assert neuron_bars(NEURONS[1], chosen=1) == chosen
 
 
 def test_heads_of_the_encoder_have_what_they_brought_through_all_cells() -> None:
-    assert encoder_totals(account()) == {
+    assert account().from_encoder.sums() == {
         **{"token": 8, "position": 16, "encoder_self.1.1": 24, "encoder_self.1.2": 32},
         **{"feed_forward.1": 40, "encoder_self.2.1": 48, "encoder_self.2.2": 56},
         **{"feed_forward.2": 64, "biases": 72},
     }
-    found = direct_by_head(account())
+    found = account().by_head()
     assert found["encoder_self"].tolist() == [[24, 32], [48, 56]]
     assert found["cross"].tolist() == [[-3, -12], [-48, -192]]
     assert found["decoder_self"].tolist() == [[3, 12], [48, 192]]

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
+from headwise.model.estimates import effects_bytes
 from headwise.model.interface import WordSpan
 from headwise.model.ties import first_largest
-from headwise.viz_app.analysis.account import disagrees
 from headwise.viz_app.analysis.labels import word_labels
 from headwise.viz_app.components.row_table import Bar, Cell, Row, row_table
 from headwise.viz_app.figures.bars import signed_text
-from headwise.viz_app.records.account import Account, Doubles
-from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.records.trace import Doubles, Trace
+from headwise.viz_app.views.shared.accounts import of_prediction
+from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.widgets import show_heading
-from headwise.viz_app.views.why.account_panels import SOURCE, account_panel, mark
-from headwise.viz_app.views.why.caches import contributions_of, source_effects_of
+from headwise.viz_app.why.word.account import Account
+from headwise.viz_app.why.word.bars import disagrees
+from headwise.viz_app.why.word.effects import run_contributions, run_source_effects
+from headwise.viz_app.why.word.section.panels import SOURCE, account_panel, mark
 
 MOST_LEFT_OUT = 200
 """Words of the longest sentence of which each is left out; every one takes a pass."""
@@ -33,9 +38,17 @@ def show_source_words(selection: Selection, trace: Trace, account: Account) -> N
     show_heading(f"Which source words it needs: {'three' if all_three else 'two'} answers")
     losses = np.full(len(spans), np.nan)
     if all_three:
-        losses = source_effects_of(selection.run, trace, account, spans).losses
+        losses = of_prediction(
+            "source effects",
+            selection.run,
+            trace,
+            account.step,
+            (account.instead, spans),
+            lambda model: run_source_effects(model, trace, account, spans),
+            needs=partial(effects_bytes, passes=len(spans) + 1),
+        )
     direct = account.parts.heads["cross"].sum(axis=(0, 1))
-    shares = contributions_of(selection.run, trace)[account.step]
+    shares = ask_trace(run_contributions, selection.run, trace)[account.step]
     answers = {
         "without it": losses,
         "direct": np.array([direct[span.start : span.stop].sum() for span in spans]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,25 +11,34 @@ import pytest
 import torch
 from torch import Tensor
 
-from headwise.model.account import account_of, cell_parts, neuron_drivers, neuron_logits
 from headwise.model.config import BOS, EOS
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
-from headwise.model.interface import Head, Stack, WordSpan
-from headwise.model.interventions import effects_of_parts, effects_of_sources
+from headwise.model.interface import Head, Stack, WordSpan, head_name
 from headwise.model.layers import sinusoidal_positions
 from headwise.model.masks import PADDING
-from headwise.model.readings import ForcedPass, Sublayer, difference_of
+from headwise.model.readings import difference_of
 from headwise.model.transformer import Transformer
-from headwise.model.turned import Turned
+from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import ablate, turn
+from headwise.viz_app.records.trace import Tokens
+from headwise.viz_app.why.word.account import (
+    neuron_logits,
+    pass_to,
+    run_account,
+    run_cell,
+    run_drivers,
+    run_neuron_words,
+)
+from headwise.viz_app.why.word.effects import run_source_effects, run_whole_effects
 from tests.floats import PASS, assert_near, rounding
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 
 MakeModel = Callable[..., Transformer]
-SOURCE = torch.tensor([[5, 17, 9, 30, 8, EOS]])
-CONSUMED = torch.tensor([[BOS, 12, 7, 33]])
+Ids = tuple[int, ...]
+SOURCE, CONSUMED = (5, 17, 9, 30, 8, EOS), (BOS, 12, 7, 33)
 STEP, WORD, INSTEAD = 2, 11, 29
+PREDICTED = (12, 7, WORD, EOS)
 OURS: dict[str, dict[str, Any]] = {
     "pre-norm": {"norm": "pre", "n_encoder_layers": 3},
     "post-norm": {"norm": "post", "final_norm": False},
@@ -49,15 +59,24 @@ def made(name: str, make_model: MakeModel, dtype: torch.dtype) -> Any:
     return build(name, dtype=dtype).ours
 
 
-def logit_difference(model: Any, source: Tensor, consumed: Tensor, step: int = STEP) -> float:
-    logits = logits_at(model, source, consumed, step)
+def traced(source: Ids = SOURCE, turned: Turned = AS_IT_IS, word: int = WORD) -> Any:
+    predicted = (*PREDICTED[:STEP], word, EOS)
+    tokens = (Tokens(ids, ("",) * len(ids), ()) for ids in (source, CONSUMED, predicted))
+    return SimpleNamespace(
+        **dict(zip(("source", "consumed", "predicted"), tokens, strict=True)), turned=turned
+    )
+
+
+def logit_difference(model: Any, source: Ids, consumed: Ids) -> float:
+    logits = logits_at(model, source, consumed)
     return float(logits[WORD] - logits[INSTEAD])
 
 
-def logits_at(model: Any, source: Tensor, consumed: Tensor, step: int = STEP) -> Tensor:
+def logits_at(model: Any, source: Ids, consumed: Ids) -> Tensor:
     """The logits that the model computes, before their cap."""
     with torch.inference_mode():
-        logits = model.unembed(forced_stream(model, source, consumed))[0, step].double()
+        stream = forced_stream(model, torch.tensor([source]), torch.tensor([consumed]))
+        logits = model.unembed(stream)[0, STEP].double()
     cap = model.description.logit_cap
     return logits if cap is None else cap * torch.atanh(logits / cap)
 
@@ -69,30 +88,27 @@ def test_all_parts_add_up(model: Any, padded: bool, strength: float) -> None:
     turned = Turned.of(
         dict.fromkeys(heads, strength), [] if strength else [(Head("cross", 1, 0), STEP, 2)]
     )
-    source = SOURCE
-    if padded:
-        end = torch.full((1, 2), PADDING)
-        source = torch.cat([SOURCE, end], dim=1)
-    forced = ForcedPass.run(model, source, CONSUMED, turned=turned)
+    source = (*SOURCE, *[PADDING] * (2 * padded))
     with turn(model, turned):
         wanted = logit_difference(model, source, CONSUMED)
-    account = account_of(forced, STEP, difference_of(model, WORD, INSTEAD))
-    size = sum(float(part.abs().sum()) for part in account.parts.heads.values()) + abs(wanted) + 10
+    trace = traced(source, turned)
+    account = run_account(model, trace, STEP, INSTEAD)
+    cross = account.parts.heads["cross"]
+    size = sum(float(abs(part).sum()) for part in account.parts.heads.values()) + abs(wanted) + 10
     bound = rounding(np.float64, size, PASS)
     assert account.difference == pytest.approx(wanted, abs=bound)
-    assert float(account.parts.total) == pytest.approx(wanted, abs=bound)
-    assert bool(account.parts.heads["cross"][1, 1].any()) == (strength != 0)
-    encoder = account.from_encoder
-    cells = encoder.token + encoder.heads.sum((-1, -2)) + encoder.feed_forwards.sum(-1)
-    cells = cells + encoder.biases + (0 if encoder.position is None else encoder.position)
-    assert_near(cells, account.parts.heads["cross"], size=size, operations=PASS)
+    assert account.parts.total == pytest.approx(wanted, abs=bound)
+    assert bool(cross[1, 1].any()) == (strength != 0)
+    cells = np.sum([values for _, values in account.from_encoder.named()], axis=0)
+    assert_near(cells, cross, size=size, operations=PASS)
     for key in (0, 4):
-        cell = cell_parts(forced, STEP, difference_of(model, WORD, INSTEAD), 1, 0, key)
-        assert float(cell.total) == pytest.approx(
-            float(account.parts.heads["cross"][1, 0, key]), abs=bound
-        )
+        cell = run_cell(model, trace, STEP, INSTEAD, 1, 0, key)
+        assert cell.total == pytest.approx(cross[1, 0, key], abs=bound)
         assert_near(
-            cell.heads["encoder_self"].sum(-1), encoder.heads[1, 0, key], size=size, operations=PASS
+            cell.heads["encoder_self"].sum(-1),
+            account.from_encoder.heads["encoder_self"][1, 0, key],
+            size=size,
+            operations=PASS,
         )
 
 
@@ -100,15 +116,14 @@ def test_all_parts_add_up(model: Any, padded: bool, strength: float) -> None:
 def test_in_float32_the_parts_add_up_to_its_own_logits(name: str, make_model: MakeModel) -> None:
     model = made(name, make_model, torch.float32)
     wanted = logit_difference(model, SOURCE, CONSUMED)
-    forced = ForcedPass.run(model, SOURCE, CONSUMED)
-    account = account_of(forced, STEP, difference_of(model, WORD, INSTEAD))
-    assert float(account.parts.total) == pytest.approx(wanted, abs=1e-4)
+    account = run_account(model, traced(), STEP, INSTEAD)
+    assert account.parts.total == pytest.approx(wanted, abs=1e-4)
 
 
 def test_the_drivers_of_a_neuron_are_its_input(model: Any) -> None:
     """A gated neuron multiplies two inputs, the first of them through an activation function."""
-    forced = ForcedPass.run(model, SOURCE, CONSUMED)
-    layer, neuron = 1, 3
+    trace, layer, neuron = traced(), 1, 3
+    forced = pass_to(model, trace, STEP)
     stacks: tuple[tuple[Stack, str], ...] = (
         ("encoder", "self_attention"),
         ("decoder", "cross_attention"),
@@ -118,58 +133,56 @@ def test_the_drivers_of_a_neuron_are_its_input(model: Any) -> None:
         is_pre = model.description.of(stack).norm == "pre"
         before = path if is_pre else f"{stack}.layers.{layer}.{attention}"
         given = forced.seen[f"{before}_residual.norm.after"][STEP]
-        drivers = neuron_drivers(forced, STEP, layer, neuron, stack=stack)
+        token = STEP if stack == "encoder" else None
+        drivers = run_drivers(model, trace, STEP, layer, neuron, token)
         assert set(drivers) == ({"expand", "gate"} if model.description.gated else {"expand"})
         for name, parts in drivers.items():
             weight, bias = model.linear(f"{path}.{name}")
             with torch.no_grad():
                 expected = float(given @ weight[:, neuron] + (0 if bias is None else bias[neuron]))
-            assert float(parts.total) == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
+            assert parts.total == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
             assert len(parts.neurons) == layer
-    words = neuron_logits(forced, STEP, layer, neuron)
+    with torch.inference_mode():
+        words = neuron_logits(forced, STEP, layer, neuron)
     active = float(forced.seen[f"{path}.hidden"][STEP, neuron])
-    account = account_of(forced, STEP, difference_of(model, WORD, INSTEAD))
+    account = run_account(model, trace, STEP, INSTEAD)
     assert float(words[WORD] - words[INSTEAD]) * active == pytest.approx(
-        float(account.parts.neurons[layer, neuron]), abs=rounding(np.float64, 20, PASS)
+        account.parts.neurons[layer, neuron], abs=rounding(np.float64, 20, PASS)
     )
+    raised, lowered = run_neuron_words(model, trace, STEP, layer, neuron, 1)
+    assert (raised, lowered) == ([int(words.argmax())], [int(words.argmin())])
 
 
 def test_against_the_mean_of_all_words(model: Any) -> None:
-    forced = ForcedPass.run(model, SOURCE, CONSUMED)
     logits = logits_at(model, SOURCE, CONSUMED)
-    account = account_of(forced, STEP, difference_of(model, WORD, None))
+    account = run_account(model, traced(), STEP, None)
     bound = rounding(np.float64, float(logits.abs().sum()) + 20, PASS)
     assert account.difference == pytest.approx(float(logits[WORD] - logits.mean()), abs=bound)
-    assert float(account.parts.total) == pytest.approx(account.difference, abs=bound)
+    assert account.parts.total == pytest.approx(account.difference, abs=bound)
 
 
 def test_whole_effects_are_those_of_separate_passes(model: Any) -> None:
-    parts = [Head("cross", 0, 1), Head("encoder_self", 1, 0), Sublayer("decoder", 0, None)]
-    difference = difference_of(model, WORD, INSTEAD)
-    consumed = CONSUMED[:, : STEP + 1]
-    done: list[int] = []
-    found = effects_of_parts(
-        model, SOURCE, consumed, difference, parts, note_done=done.append
-    ).tolist()
-    assert done[-1] == len(parts)
+    trace, done = traced(), list[tuple[int, int]]()
+    account = run_account(model, trace, STEP, INSTEAD)
+    found = run_whole_effects(model, trace, account, note_done=lambda *n: done.append(n))
+    assert done[-1] == (sum(map(len, found.values())),) * 2
+    consumed = CONSUMED[: STEP + 1]
     before = logit_difference(model, SOURCE, consumed)
-    for part, effect in zip(parts[:2], found[:2], strict=True):
-        assert isinstance(part, Head)
-        with ablate(model, [part]):
+    for stack, head in (("decoder", Head("cross", 0, 1)), ("encoder", Head("encoder_self", 1, 0))):
+        with ablate(model, [head]):
             expected = before - logit_difference(model, SOURCE, consumed)
-        assert effect == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
-    assert abs(found[2]) > 1e-6
+        bound = rounding(np.float64, 20, PASS)
+        assert found[stack][head_name(head)] == pytest.approx(expected, abs=bound)
+    assert abs(found["decoder"]["feed_forward.1"]) > 1e-6
 
 
 def test_source_effects_are_those_of_shorter_sentences(model: Any) -> None:
     spans = [WordSpan(1, 3), WordSpan(4, 5), WordSpan(0, 6)]
-    consumed = CONSUMED[:, : STEP + 1]
-    found = effects_of_sources(
-        model, SOURCE[0].tolist(), consumed, difference_of(model, WORD, INSTEAD), spans
-    ).tolist()
+    trace, consumed = traced(), CONSUMED[: STEP + 1]
+    found = run_source_effects(model, trace, run_account(model, trace, STEP, INSTEAD), spans)
     before = logit_difference(model, SOURCE, consumed)
     for span, effect in zip(spans[:2], found[:2], strict=True):
-        shorter = torch.cat([SOURCE[:, : span.start], SOURCE[:, span.stop :]], dim=1)
+        shorter = (*SOURCE[: span.start], *SOURCE[span.stop :])
         expected = before - logit_difference(model, shorter, consumed)
         assert effect == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
     assert np.isnan(found[2])
@@ -180,15 +193,16 @@ def test_in_the_last_layer_a_bar_is_what_zeroing_changes(make_model: MakeModel) 
     model = make_model(norm="pre", final_norm=True).double()
     layer = model.config.n_decoder_layers - 1
     difference = difference_of(model, WORD, INSTEAD)
-    forced = ForcedPass.run(model, SOURCE, CONSUMED)
-    bars = account_of(forced, STEP, difference).parts.heads["cross"][layer].sum(dim=-1)
+    forced = pass_to(model, traced(), STEP)
+    account = run_account(model, traced(), STEP, INSTEAD)
+    bars = account.parts.heads["cross"][layer].sum(axis=-1)
     gain = model.decoder.final_norm.norm.weight.detach()
     stream = forced.seen["decoder.final_norm.before"][STEP]
     point = f"decoder.layers.{layer}.feed_forward_residual.norm.before"
 
     def stream_before_feed_forward() -> Tensor:
         with torch.no_grad(), capture(model, [point]) as seen:
-            forced_stream(model, SOURCE, CONSUMED)
+            forced_stream(model, torch.tensor([SOURCE]), torch.tensor([CONSUMED]))
         return seen[point][0][0, STEP]
 
     whole = stream_before_feed_forward()
@@ -214,10 +228,10 @@ def worked_in_numpy(model: Transformer) -> dict[str, Any]:
     def linear(path: str, x: Any) -> Any:
         return x @ weights[f"{path}.weight"].T + weights[f"{path}.bias"]
 
-    def embedded(side: str, ids: Tensor) -> tuple[Any, Any]:
+    def embedded(side: str, ids: Ids) -> tuple[Any, Any]:
         table = weights[f"{side}.embedding.table.weight"]
-        positions = sinusoidal_positions(ids.shape[1], width).double().numpy()
-        return table[ids[0].numpy()] * width**0.5, positions
+        positions = sinusoidal_positions(len(ids), width).double().numpy()
+        return table[list(ids)] * width**0.5, positions
 
     def normed(path: str, stream: Any, x: Any) -> Any:
         """A part of the stream through a norm whose divisors are those of the stream."""
@@ -244,7 +258,7 @@ def worked_in_numpy(model: Transformer) -> dict[str, Any]:
         hidden = np.maximum(linear(f"{path}.expand", x), 0)
         return np.einsum("tf,df->ftd", hidden, weights[f"{path}.contract.weight"])
 
-    def run(side: str, ids: Tensor, memory: Any) -> dict[str, Any]:
+    def run(side: str, ids: Ids, memory: Any) -> dict[str, Any]:
         tokens, positions = embedded(side, ids)
         parts = {"token": tokens, "position": positions, "biases": np.zeros_like(tokens)}
 
@@ -279,7 +293,7 @@ def worked_in_numpy(model: Transformer) -> dict[str, Any]:
         return parts
 
     encoded = run("encoder", SOURCE, None)
-    memory = sum(part.reshape(-1, SOURCE.shape[1], width).sum(axis=0) for part in encoded.values())
+    memory = sum(part.reshape(-1, len(SOURCE), width).sum(axis=0) for part in encoded.values())
     parts = run("decoder", CONSUMED, memory)
     unembedding = weights["unembedding.weight"]
     reading = unembedding[WORD] - unembedding[INSTEAD]
@@ -290,8 +304,7 @@ def worked_in_numpy(model: Transformer) -> dict[str, Any]:
 def test_the_account_worked_again_in_numpy(make_model: MakeModel, norm: str) -> None:
     model = make_model(norm=norm, final_norm=norm == "pre", output_bias=False).double()
     expected = worked_in_numpy(model)
-    forced = ForcedPass.run(model, SOURCE, CONSUMED)
-    parts = account_of(forced, STEP, difference_of(model, WORD, INSTEAD)).parts
+    parts = run_account(model, traced(), STEP, INSTEAD).parts
     found = {"token": parts.token, "position": parts.position, "biases": parts.biases}
     for layer in range(model.config.n_decoder_layers):
         found[f"self_attention.{layer}"] = parts.heads["decoder_self"][layer]
@@ -299,24 +312,27 @@ def test_the_account_worked_again_in_numpy(make_model: MakeModel, norm: str) -> 
         found[f"feed_forward.{layer}"] = parts.neurons[layer]
     assert set(found) == set(expected)
     for name, value in expected.items():
+        if name.startswith("self_attention"):  # which is masked beyond this step
+            assert not value[..., STEP + 1 :].any()
+            value = value[..., : STEP + 1]
         assert_near(found[name], value, size=20, operations=PASS)
 
 
 @pytest.mark.parametrize(
-    ("word", "instead", "said"),
-    [(3, 3, "two different tokens, got 3 twice"), (99, 3, "0 to 40, got 99")],
+    ("step", "word", "instead", "said"),
+    [
+        (STEP, 3, 3, "two different tokens, got 3 twice"),
+        (STEP, 99, 3, "0 to 40, got 99"),
+        (4, 3, 4, "a position from 0 to 3 of the target, got 4"),
+    ],
 )
-def test_words_that_cannot_be_compared_are_refused(
-    make_model: MakeModel, word: int, instead: int, said: str
+def test_words_and_steps_that_are_not_there_are_refused(
+    make_model: MakeModel, step: int, word: int, instead: int, said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
-        difference_of(make_model(), word, instead)
+        run_account(make_model(), traced(word=word), step, instead)
 
 
-def test_steps_and_neurons_that_are_not_there_are_refused(make_model: MakeModel) -> None:
-    model = make_model()
-    forced = ForcedPass.run(model, SOURCE, CONSUMED)
-    with pytest.raises(ValueError, match="a position from 0 to 3, got 4"):
-        account_of(forced, 4, difference_of(model, 3, 4))
+def test_neurons_that_are_not_there_are_refused(make_model: MakeModel) -> None:
     with pytest.raises(ValueError, match="a neuron below 23, got 1 and 23"):
-        neuron_drivers(forced, 0, 1, 23)
+        run_drivers(make_model(), traced(), 0, 1, 23)

@@ -7,15 +7,14 @@ raise ValueError where there is no account.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
-from headwise.model.interface import Head, Kind
+from headwise.model.interface import parse_head
 from headwise.model.ties import first_largest
-from headwise.viz_app.analysis.account import KINDS_OF_DECODER, head_of, part_label
-from headwise.viz_app.analysis.labels import KIND_NAMES, numbered, token_labels
+from headwise.viz_app.analysis.labels import KIND_NAMES, head_of, numbered, part_label, token_labels
 from headwise.viz_app.analysis.question import (
     Asked,
     Choice,
@@ -81,47 +80,30 @@ def account_sum(asked: Asked) -> Question:
 def largest_group(asked: Asked) -> Question:
     """Ask which kind of sublayers spoke most for the word, all of its layers together."""
     compared = asked.account()
-    parts = compared.account.parts
-    sums = {
-        "the token and its position": parts.token + (parts.position or 0.0),
-        **{KIND_NAMES[kind]: float(parts.heads[kind].sum()) for kind in KINDS_OF_DECODER},
-        "feed-forwards": float(parts.neurons.sum()),
-    }
+    parts, values = compared.account.parts, dict(compared.account.named())
+    sums = {"the token and its position": values["token"] + values.get("position", 0.0)}
+    for kind in ("decoder_self", "cross"):
+        sums[KIND_NAMES[kind]] = float(parts.heads[kind].sum())
+    sums["feed-forwards"] = float(parts.neurons.sum())
     return _largest(compared, list(sums), list(sums.values()))
 
 
 def largest_part(asked: Asked, *, of: Literal["any", "head"] = "any") -> Question:
     """Ask which part, or which head of the decoder, spoke most for the word."""
     compared = asked.account()
-    parts = {
-        name: value
-        for name, value in compared.account.named()
-        if of == "any" or head_of(name) is not None
-    }
-    return _largest(compared, [part_label(name) for name in parts], list(parts.values()))
+    return _largest_named(compared, dict(compared.account.named()), of)
 
 
 def key_of_head(asked: Asked) -> Question:
     """Ask which token the head that spoke most for the word read for it."""
     compared = asked.account()
-    head = _head_that_spoke_most(compared)
+    values = {name: value for name, value in compared.account.named() if head_of(name)}
+    head = parse_head([*values][int(first_largest([*values.values()]))])
     cells = compared.account.parts.heads[head.kind][head.layer, head.head]
     tokens = asked.trace.source if head.kind == "cross" else asked.trace.consumed
     labels = numbered(token_labels(tokens))[: len(cells)]
     names = {"head": f"{KIND_NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"}
     return _largest(compared, labels, cells.tolist(), names)
-
-
-def _head_that_spoke_most(compared: Compared) -> Head:
-    found: list[tuple[Kind, np.ndarray]] = [
-        (kind, compared.account.parts.heads[kind].sum(axis=-1)) for kind in KINDS_OF_DECODER
-    ]
-    place = int(first_largest(np.concatenate([sums.ravel() for _, sums in found])))
-    for kind, sums in found:
-        if place < sums.size:
-            return Head(kind, *divmod(place, sums.shape[1]))
-        place -= sums.size
-    raise AssertionError("a place is in one of the kinds")
 
 
 def source_for_word(asked: Asked) -> Question:
@@ -147,12 +129,9 @@ def encoder_part(asked: Asked, *, of: Literal["any", "head"] = "any") -> Questio
     compared = asked.account()
     key = _key(asked, compared)
     parts = {
-        name: float(cells[..., key].sum())
-        for name, cells in compared.account.from_encoder.named()
-        if of == "any" or head_of(name) is not None
+        name: float(cells[..., key].sum()) for name, cells in compared.account.from_encoder.named()
     }
-    labels = [part_label(name) for name in parts]
-    return _largest(compared, labels, list(parts.values()), _named(asked.trace.source, key))
+    return _largest_named(compared, parts, of, _named(asked.trace.source, key))
 
 
 def _key(asked: Asked, compared: Compared) -> int:
@@ -171,6 +150,17 @@ def _names(compared: Compared) -> dict[str, str]:
     return {"word": compared.word, "other": compared.other}
 
 
+def _largest_named(
+    compared: Compared,
+    parts: Mapping[str, float],
+    of: Literal["any", "head"],
+    names: dict[str, str] | None = None,
+) -> Question:
+    """Ask which of some parts by their names, or which head among them, is the largest."""
+    asked = {part_label(n): value for n, value in parts.items() if of == "any" or head_of(n)}
+    return _largest(compared, [*asked], [*asked.values()], names)
+
+
 def _largest(
     compared: Compared,
     labels: Sequence[str],
@@ -181,7 +171,7 @@ def _largest(
 ) -> Question:
     """Ask which of some parts is the largest; of many, the largest by size are offered."""
     best = max(values)
-    first = labels[int(first_largest(np.array(values)))]
+    first = labels[int(first_largest(values))]
     right = [(i,) for i, value in enumerate(values) if value > best - _ALIKE]
     choices = []
     for i, (label, value) in enumerate(zip(labels, values, strict=True)):

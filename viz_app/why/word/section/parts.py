@@ -6,27 +6,23 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from headwise.model.estimates import effects_bytes
 from headwise.model.interface import head_name
-from headwise.viz_app.analysis.account import (
-    REST,
-    Bar,
-    bars_by_layer,
-    bars_by_size,
-    disagrees,
-    encoder_totals,
-    head_of,
-    limit_of,
-    part_label,
-)
-from headwise.viz_app.analysis.labels import OFF_NOTE
+from headwise.viz_app.analysis.labels import OFF_NOTE, head_of, part_label
 from headwise.viz_app.figures.account import waterfall
 from headwise.viz_app.figures.bars import bar_chart, signed_text
-from headwise.viz_app.records.account import Account, WholeEffects
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.report import DIRECT
+from headwise.viz_app.trace.saved import npz_of
+from headwise.viz_app.views.shared.accounts import (
+    asked_account,
+    compared_words,
+    of_prediction,
+    so_far,
+)
+from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import in_slices
+from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
 from headwise.viz_app.views.shared.widgets import (
     choose_on_slider,
@@ -34,8 +30,19 @@ from headwise.viz_app.views.shared.widgets import (
     clicked_value,
     show_figure,
 )
-from headwise.viz_app.views.why.account_panels import NEURONS, PARTS, account_panel, mark
-from headwise.viz_app.views.why.caches import whole_effects_of
+from headwise.viz_app.why.word.account import Account, WholeEffects
+from headwise.viz_app.why.word.bars import (
+    DIRECT,
+    REST,
+    Bar,
+    bar_arguments,
+    bars_by_size,
+    by_layer,
+    disagrees,
+)
+from headwise.viz_app.why.word.effects import run_whole_effects
+from headwise.viz_app.why.word.report import account_to_html
+from headwise.viz_app.why.word.section.panels import NEURONS, PARTS, account_panel, mark
 
 SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Least magnitudes of a part with a bar of its own that are offered, in logits."""
@@ -72,34 +79,45 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
         if how == "waterfall":
             _show_waterfall(selection, account)
         else:
-            effects = _whole_effects(selection, trace, account) if with_whole else None
-            _show_bars(selection, account, effects.decoder if effects else {}, smallest)
+            if with_whole:
+                effects = in_slices(
+                    "Taking out one part after another",
+                    lambda note: _whole_effects(selection, trace, account, note),
+                    key="whole-progress",
+                    stop=lambda: change_view(whole=False),
+                )
+            _show_bars(selection, account, effects["decoder"] if effects else {}, smallest)
     if effects is None:
         st.empty()  # takes the place of the picture, as in training.py
         return
     with st.container():
-        _show_encoder_wholes(selection, account, effects.encoder, smallest)
+        _show_encoder_wholes(selection, account, effects["encoder"], smallest)
 
 
 def _show_waterfall(selection: Selection, account: Account) -> None:
-    bars = bars_by_layer(account)
+    sublayers = by_layer(account)
     figure = waterfall(
-        [bar.label for bar in bars],
-        [bar.value for bar in bars],
-        total="Difference",
-        theme=selection.theme,
+        [*sublayers], [*sublayers.values()], total="Difference", theme=selection.theme
     )
     alt = "The difference sublayer by sublayer"
     show_figure(figure, key="account_parts", alt=alt, name="waterfall")
     st.caption(f"{DIRECT} Heads of a sublayer are added up.")
 
 
-def _whole_effects(selection: Selection, trace: Trace, account: Account) -> WholeEffects | None:
-    return in_slices(
-        "Taking out one part after another",
-        lambda note: whole_effects_of(selection.run, trace, account, note),
-        key="whole-progress",
-        stop=lambda: change_view(whole=False),
+def _whole_effects(
+    selection: Selection, trace: Trace, account: Account, note: NoteDone
+) -> WholeEffects:
+    """Take each part out of the pass, once; if ``note`` ends it, go on from there."""
+    run, at = selection.run, account.step
+    known = so_far("whole effects", run, trace, at, account.instead)
+    return of_prediction(
+        "whole effects",
+        run,
+        trace,
+        at,
+        account.instead,
+        lambda model: run_whole_effects(model, trace, account, known=known, note_done=note),
+        needs=effects_bytes,
     )
 
 
@@ -122,10 +140,8 @@ def _show_bars(
 
     show_figure(
         bar_chart(
-            [bar.label for bar in bars],
-            [bar.value for bar in bars],
+            **bar_arguments(bars, account.limit),
             theme=selection.theme,
-            limit=max(limit_of(account), *(abs(bar.value) for bar in bars)),
             written=written,
             marked=next((i for i, bar in enumerate(bars) if bar.name == name), None),
             clicks=[_click(bar.name) for bar in bars],
@@ -175,7 +191,7 @@ def _show_encoder_wholes(
     selection: Selection, account: Account, wholes: Mapping[str, float], smallest: float
 ) -> None:
     """Draw heads and feed-forwards of the encoder, which write nothing into the decoder."""
-    direct = encoder_totals(account)
+    direct = account.from_encoder.sums()
     shown = {
         name: direct[name]
         for name in wholes
@@ -196,10 +212,8 @@ def _show_encoder_wholes(
     st.markdown("**In the encoder**")
     show_figure(
         bar_chart(
-            [bar.label for bar in bars],
-            [bar.value for bar in bars],
+            **bar_arguments(bars, account.limit),
             theme=selection.theme,
-            limit=max(limit_of(account), *(abs(bar.value) for bar in bars)),
             written=written,
             clicks=[_click(bar.name) if head_of(bar.name) else bar.label for bar in bars],
         ),
@@ -211,4 +225,34 @@ def _show_encoder_wholes(
     st.caption(
         "A bar is what cross-attention, its weights held, read of that part in all its cells. "
         f"{len(wholes) - len(bars)} parts of the encoder are smaller in both; ≠ marks {marks}."
+    )
+
+
+def files_of_account(selection: Selection, trace: Trace) -> Files | None:
+    """Return the files of the account that is shown; None if what is compared is no token."""
+    try:
+        account = asked_account(selection, trace)
+    except ValueError:  # the page has said so
+        return None
+    words, shown, theme = compared_words(selection.run, account), view().why, selection.theme
+
+    def arrays() -> bytes:
+        effects = _whole_effects(selection, trace, account, lambda done, of: None)
+        return npz_of(account.arrays(effects))
+
+    return Files(
+        "This account: its pictures, and its arrays. For these every part is taken out of the pass "
+        "once, which may take some seconds",
+        f"headwise-{trace.run}-{trace.step}-why-{account.step + 1}",
+        {
+            "html": lambda: account_to_html(
+                trace,
+                account,
+                words=words,
+                smallest=shown.smallest,
+                feed_forward=shown.feed_forward,
+                theme=theme,
+            ),
+            "npz": arrays,
+        },
     )

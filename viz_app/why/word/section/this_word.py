@@ -7,10 +7,8 @@ import math
 import streamlit as st
 
 from headwise.model.interface import Description, parse_head
-from headwise.viz_app.analysis.account import head_of, part_label, stream_parts
-from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.labels import head_of, part_label, token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
-from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.accounts import (
     asked_account,
@@ -25,7 +23,10 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
 from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
-from headwise.viz_app.views.why.account_panels import (
+from headwise.viz_app.why.word.account import Account
+from headwise.viz_app.why.word.section.heads import show_encoder, show_head, show_maps
+from headwise.viz_app.why.word.section.neurons import show_neurons
+from headwise.viz_app.why.word.section.panels import (
     DIFFERENCE,
     OTHER,
     TOKENS,
@@ -33,12 +34,9 @@ from headwise.viz_app.views.why.account_panels import (
     ask,
     mark,
 )
-from headwise.viz_app.views.why.encoder import show_encoder
-from headwise.viz_app.views.why.heads import show_head, show_maps
-from headwise.viz_app.views.why.neurons import show_neurons
-from headwise.viz_app.views.why.parts import show_parts
-from headwise.viz_app.views.why.source import show_source_words
-from headwise.viz_app.views.why.training import show_through_training
+from headwise.viz_app.why.word.section.parts import show_parts
+from headwise.viz_app.why.word.section.source import show_source_words
+from headwise.viz_app.why.word.section.training import show_through_training
 
 
 def show_this_word(selection: Selection, trace: Trace) -> None:
@@ -162,7 +160,7 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
 def _say_largest(trace: Trace, account: Account, word: str) -> str:
     """Say which part, and which head by which token, speaks most for or against a word."""
     way = "for" if account.difference >= 0 else "against"
-    parts = stream_parts(account.parts)
+    parts = dict(account.named())
     largest = max if way == "for" else min
     part = largest(parts, key=parts.__getitem__)
     name = largest((n for n in parts if head_of(n) is not None), key=parts.__getitem__)

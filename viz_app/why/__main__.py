@@ -15,12 +15,8 @@ from headwise.model.files import write_bytes
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.core.record import check_out, written_as
-from headwise.viz_app.trace.account import (
-    MEAN,
-    run_account,
-    run_whole_effects,
-    word_to_compare,
-)
+from headwise.viz_app.why.word.account import MEAN, run_account, word_to_compare
+from headwise.viz_app.why.word.effects import run_whole_effects
 
 _LOG = logging.getLogger(__name__)
 

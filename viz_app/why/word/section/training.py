@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.account import lines_by_part
-from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.figures.checkpoint_lines import named_lines
-from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.accounts import MOST_ASKED, accounts_by_step
+from headwise.viz_app.views.shared.accounts import accounts_by_step
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
-from headwise.viz_app.views.why.account_panels import TRAINING, account_panel
+from headwise.viz_app.why.word.account import Account
+from headwise.viz_app.why.word.bars import lines_by_part
+from headwise.viz_app.why.word.section.panels import TRAINING, account_panel
 
 MOST_LINES = 7
 """Parts with a line of their own; the others share one."""
@@ -25,8 +22,7 @@ MOST_LINES = 7
 @account_panel(TRAINING)
 def show_through_training(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the parts of the account that were ever largest as lines through the checkpoints."""
-    steps = selection.run.steps()
-    if len(steps) < 2:
+    if len(selection.run.steps()) < 2:
         return
     show_heading("Through training")
     if not st.toggle(
@@ -40,17 +36,15 @@ def show_through_training(selection: Selection, trace: Trace, account: Account) 
         st.empty()
         return
     with st.container():
-        _draw(selection, trace, account, steps)
+        _draw(selection, trace, account)
 
 
-def _draw(selection: Selection, trace: Trace, account: Account, steps: Sequence[int]) -> None:
-    steps = sorted({selection.step, *spread(steps, MOST_ASKED)})
-    accounts = accounts_by_step(
-        selection, trace, account, steps, stop=lambda: change_view(through=False)
-    )
-    if accounts is None:
+def _draw(selection: Selection, trace: Trace, account: Account) -> None:
+    found = accounts_by_step(selection, trace, account, stop=lambda: change_view(through=False))
+    if found is None:
         return
-    lines = lines_by_part(accounts, MOST_LINES)
+    steps = [*found]
+    lines = lines_by_part([*found.values()], MOST_LINES)
     place = steps.index(selection.step)
 
     def choose() -> None:

@@ -1,0 +1,1 @@
+"""*This word*: direct logit attribution, the difference of two logits as a sum over parts."""

@@ -1,0 +1,1 @@
+"""Draws the section *this word* of the page *Why*, a part of it a file."""

@@ -1,0 +1,190 @@
+"""Where the chosen head looks, what each head brought by token, and what the encoder put there."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from headwise.model.interface import Head, Kind, head_name
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
+from headwise.viz_app.figures.bars import bar_chart
+from headwise.viz_app.figures.maps import attention_map
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared.asked import ask_trace
+from headwise.viz_app.views.shared.head_choice import (
+    choices_for,
+    chosen_head,
+    head_label,
+    map_arguments,
+)
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.turns import let_browser_draw
+from headwise.viz_app.views.shared.view import view
+from headwise.viz_app.views.shared.widgets import (
+    clicked_value,
+    show_figure,
+    show_heading,
+    show_link,
+)
+from headwise.viz_app.why.word.account import Account, run_cell
+from headwise.viz_app.why.word.bars import (
+    MOST_OF_ENCODER,
+    bar_arguments,
+    largest_bars,
+    map_by_token,
+)
+from headwise.viz_app.why.word.section.neurons import show_encoder_neurons
+from headwise.viz_app.why.word.section.panels import ENCODER, HEAD, MAPS, account_panel, mark
+
+_MAP_WIDTH = 560
+"""Pixels of the map of a head in a window of 1,280."""
+
+
+@account_panel(HEAD)
+def show_head(selection: Selection, trace: Trace, account: Account) -> None:
+    """Draw the map of the chosen head, with the row of this step and the marked token framed."""
+    head = chosen_head(selection.run.description, view())
+    grid, label = make_grid(trace, head.kind), head_label(head)
+    st.markdown(f"**{label}**: where it looks")
+    show_figure(
+        attention_map(
+            trace.attention[head.kind][head.layer, head.head],
+            selected=None if head.kind == "encoder_self" else account.step,
+            column=_marked_token(head.kind, account),
+            width=_MAP_WIDTH,
+            **map_arguments(grid, selection.theme),
+        ),
+        key="head_map",
+        alt=f"{label}: attention map of {len(grid.rows)} rows ({grid.row_title}) and "
+        f"{len(grid.columns)} columns ({grid.column_title})",
+        name=head_name(head),
+    )
+    show_link(
+        f"Open {label} on Translate",
+        "translate",
+        key="open_translate",
+        show="head",
+        compare=False,
+        below="steps",
+    )
+
+
+def _marked_token(kind: Kind, account: Account) -> int | None:
+    """Return which token is marked of those that heads of a kind read."""
+    if kind != "decoder_self":
+        return view().column
+    earlier = view().why.earlier
+    return earlier if earlier is not None and earlier <= account.step else None
+
+
+@account_panel(MAPS)
+def show_maps(selection: Selection, trace: Trace, account: Account) -> None:
+    """Draw what each head brought from each token that it read.
+
+    The map that has the chosen head is the last of what a person waits for after a click.
+    """
+    show_heading("Heads, by the token that they read")
+    wide, narrow = st.columns([3, 2], gap="medium")
+    places: dict[Kind, DeltaGenerator] = {"cross": wide, "decoder_self": narrow}
+    chosen = chosen_head(selection.run.description, view()).kind
+    first: Kind = "decoder_self" if chosen == "decoder_self" else "cross"
+    with places.pop(first):
+        _show_map(selection, trace, account, first)
+    let_browser_draw()
+    for kind, place in places.items():
+        with place:
+            _show_map(selection, trace, account, kind)
+    st.caption(
+        "A cell is weight × value × output projection, read in the direction of the one word less "
+        f"the other; rows are layer.head. Bars and maps of this account end at "
+        f"{account.limit:.2f} logits; sums may lie beyond, and a picture with another scale "
+        "says so. A click on a cell chooses its head and marks its token everywhere."
+    )
+
+
+def _show_map(selection: Selection, trace: Trace, account: Account, kind: Kind) -> None:
+    head = chosen_head(selection.run.description, view())
+    cells, key = account.parts.heads[kind], f"account_{kind}"
+    _, heads, keys = cells.shape
+    column = _marked_token(kind, account)
+
+    def choose() -> None:
+        row, _, place = (clicked_value(key) or ",").partition(",")
+        choices: dict[str, object] = {}
+        if row:
+            layer, number = divmod(int(row), heads)
+            choices = choices_for(Head(kind, layer, number))
+        if place:
+            choices["column" if kind == "cross" else "earlier"] = int(place)
+        mark(**choices)
+
+    cell = None
+    if head.kind == kind and column is not None and column < keys:
+        cell = (head.layer * heads + head.head, column)
+    st.markdown(f"**{KIND_NAMES[kind]}**")
+    show_figure(
+        map_by_token(trace, kind, cells, account.limit, selection.theme, column=column, cell=cell),
+        key=key,
+        alt=f"What each {KIND_NAMES[kind]} head brought from each token, with sums",
+        name=f"{kind}-by-token",
+        on_select=choose,
+    )
+
+
+@account_panel(ENCODER)
+def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
+    """Draw the encoder's parts of the chosen cell of cross-attention, or of all cells."""
+    show_heading("What the encoder put there")
+    (kind, layer, number), column = chosen_head(selection.run.description, view()), view().column
+    cross = account.parts.heads["cross"]
+    cell = None
+    if kind == "cross" and column is not None and column < len(trace.source):
+        at, asked = account.step, (layer, number, column)
+        cell = ask_trace(run_cell, selection.run, trace, at, account.instead, *asked)
+        token = escape_markdown(token_labels(trace.source)[column])
+        st.markdown(
+            f"{head_label(Head(kind, layer, number))} brought {cross[asked]:+.3f} from "
+            f"**{token}**. What it read there was a sum, too: the token, its position, and what "
+            "each head and feed-forward of the encoder had written at this token."
+        )
+    else:
+        st.markdown(
+            f"All heads of cross-attention together brought {cross.sum():+.3f}. What they read was "
+            "written by the encoder. Choose a cell of the cross map above to see one of them."
+        )
+    bars = largest_bars((cell or account.from_encoder).sums(), MOST_OF_ENCODER)
+    least = account.limit
+    if cell is not None:
+        least = float(np.abs(cell.heads["encoder_self"]).max(initial=0.0))
+    arguments = bar_arguments(bars, least)
+    show_figure(
+        bar_chart(**arguments, theme=selection.theme),
+        key="encoder_parts",
+        alt=f"{len(bars)} parts of the encoder as signed bars, the largest on top",
+        name="encoder-parts",
+    )
+    if cell is not None:
+        show_figure(
+            map_by_token(
+                trace,
+                "encoder_self",
+                cell.heads["encoder_self"],
+                arguments["limit"],
+                selection.theme,
+                column=column,
+            ),
+            key="encoder_heads",
+            alt="What each head of the encoder brought to this cell from each source token",
+            name="encoder-heads",
+        )
+    ends = arguments["limit"]
+    own = f"The scale here is its own: it ends at {ends:.2g}. " if ends != account.limit else ""
+    st.caption(
+        f"{own}Attention weights and the divisors of the encoder's norms are held at their values "
+        "in this pass, so that the parts sum to the cell exactly."
+    )
+    if cell is not None and column is not None:
+        show_encoder_neurons(selection, trace, account.step, cell, column)
