@@ -7,7 +7,7 @@ raise ValueError where there is no account.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -85,7 +85,7 @@ def largest_group(asked: Asked) -> Question:
     for kind in ("decoder_self", "cross"):
         sums[KIND_NAMES[kind]] = float(parts.heads[kind].sum())
     sums["feed-forwards"] = float(parts.neurons.sum())
-    return _largest(compared, list(sums), list(sums.values()))
+    return _largest(compared, sums.items())
 
 
 def largest_part(asked: Asked, *, of: Literal["any", "head"] = "any") -> Question:
@@ -103,14 +103,15 @@ def key_of_head(asked: Asked) -> Question:
     tokens = asked.trace.source if head.kind == "cross" else asked.trace.consumed
     labels = numbered(token_labels(tokens))[: len(cells)]
     names = {"head": f"{KIND_NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"}
-    return _largest(compared, labels, cells.tolist(), names)
+    return _largest(compared, zip(labels, cells.tolist(), strict=True), names)
 
 
 def source_for_word(asked: Asked) -> Question:
     """Ask from which source token cross-attention brought most; answered by a source token."""
     compared = asked.account()
     columns = compared.account.parts.heads["cross"].sum(axis=(0, 1))
-    return _largest(compared, token_labels(asked.trace.source), columns.tolist(), every=True)
+    brought = zip(token_labels(asked.trace.source), columns.tolist(), strict=True)
+    return _largest(compared, brought, every=True)
 
 
 def head_for_token(asked: Asked) -> Question:
@@ -118,10 +119,11 @@ def head_for_token(asked: Asked) -> Question:
     compared = asked.account()
     cells = compared.account.parts.heads["cross"]
     key = _key(asked, compared)
-    labels = [f"{layer + 1}.{head + 1}" for layer, head in np.ndindex(cells.shape[:2])]
-    return _largest(
-        compared, labels, cells[..., key].ravel().tolist(), _named(asked.trace.source, key)
-    )
+    brought = [
+        (f"{layer + 1}.{head + 1}", float(cells[layer, head, key]))
+        for layer, head in np.ndindex(cells.shape[:2])
+    ]
+    return _largest(compared, brought, _named(asked.trace.source, key))
 
 
 def encoder_part(asked: Asked, *, of: Literal["any", "head"] = "any") -> Question:
@@ -157,19 +159,19 @@ def _largest_named(
     names: dict[str, str] | None = None,
 ) -> Question:
     """Ask which of some parts by their names, or which head among them, is the largest."""
-    asked = {part_label(n): value for n, value in parts.items() if of == "any" or head_of(n)}
-    return _largest(compared, [*asked], [*asked.values()], names)
+    asked = [(part_label(name), parts[name]) for name in parts if of == "any" or head_of(name)]
+    return _largest(compared, asked, names)
 
 
 def _largest(
     compared: Compared,
-    labels: Sequence[str],
-    values: Sequence[float],
+    brought: Iterable[tuple[str, float]],
     names: dict[str, str] | None = None,
     *,
     every: bool = False,
 ) -> Question:
     """Ask which of some parts is the largest; of many, the largest by size are offered."""
+    labels, values = zip(*brought, strict=True)
     best = max(values)
     first = labels[int(first_largest(values))]
     right = [(i,) for i, value in enumerate(values) if value > best - _ALIKE]

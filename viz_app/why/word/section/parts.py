@@ -8,7 +8,7 @@ import streamlit as st
 
 from headwise.model.estimates import effects_bytes
 from headwise.model.interface import head_name
-from headwise.viz_app.analysis.labels import OFF_NOTE, head_of, part_label
+from headwise.viz_app.analysis.labels import OFF_NOTE, head_of
 from headwise.viz_app.figures.account import waterfall
 from headwise.viz_app.figures.bars import bar_chart, signed_text
 from headwise.viz_app.records.trace import Trace
@@ -96,11 +96,12 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
 
 def _show_waterfall(selection: Selection, account: Account) -> None:
     sublayers = by_layer(account)
-    figure = waterfall(
-        [*sublayers], [*sublayers.values()], total="Difference", theme=selection.theme
+    show_figure(
+        waterfall([*sublayers], [*sublayers.values()], total="Difference", theme=selection.theme),
+        key="account_parts",
+        alt="The difference sublayer by sublayer",
+        name="waterfall",
     )
-    alt = "The difference sublayer by sublayer"
-    show_figure(figure, key="account_parts", alt=alt, name="waterfall")
     st.caption(f"{DIRECT} Heads of a sublayer are added up.")
 
 
@@ -125,66 +126,23 @@ def _show_bars(
     selection: Selection, account: Account, wholes: Mapping[str, float], smallest: float
 ) -> None:
     bars = bars_by_size(dict(account.named()), smallest)
-    written, marks = _beside(bars, wholes, smallest)
     name = head_name(chosen_head(selection.run.description, view()))
-
-    def choose() -> None:
-        place = clicked_value("account_parts")
-        if place is None:
-            return
-        part = bars[int(place)].name
-        if (clicked := head_of(part)) is not None:
-            mark(**choices_for(clicked))
-        elif part.startswith("feed_forward"):
-            change_view(NEURONS, feed_forward=int(part.partition(".")[2]), neuron=None)
-
-    show_figure(
-        bar_chart(
-            **bar_arguments(bars, account.limit),
-            theme=selection.theme,
-            written=written,
-            marked=next((i for i, bar in enumerate(bars) if bar.name == name), None),
-            clicks=[_click(bar.name) for bar in bars],
-        ),
-        key="account_parts",
-        alt=f"{len(bars)} parts of the difference as signed bars, the largest on top",
-        name="parts",
-        on_select=choose,
+    marked = next((place for place, bar in enumerate(bars) if bar.name == name), None)
+    alt = f"{len(bars)} parts of the difference as signed bars, the largest on top"
+    marks = _draw(
+        selection, account, bars, wholes, smallest, key="account_parts", alt=alt, marked=marked
     )
     note = f"{DIRECT} The bars sum to {account.parts.total:+.3f}."
-    if any(bar.name == name for bar in bars):
+    if marked is not None:
         note += " The framed one is the head whose map stands below; a click takes another."
     if wholes:
         note += (
             " “Whole” is what the difference loses when the part is taken out of the pass, a head "
             "by switching it off, a feed-forward by setting its neurons to zero: for these there "
             f"is no sum. {OFF_NOTE} "
+            f"≠ marks the {marks} that differ from it in sign or by more than half."
         )
-        note += f"≠ marks the {marks} that differ from it in sign or by more than half."
     st.caption(note)
-
-
-def _beside(
-    bars: Sequence[Bar], wholes: Mapping[str, float], smallest: float
-) -> tuple[list[str], int]:
-    """Return what stands beside each bar, and how many are marked, whose effects disagree."""
-    written, marks = [], 0
-    for bar in bars:
-        text = signed_text(bar.value)
-        if bar.name in wholes:
-            odd = disagrees(bar.value, wholes[bar.name], smallest)
-            marks += odd
-            text += f" · whole {signed_text(wholes[bar.name])}{' ≠' * odd}"
-        written.append(text)
-    return written, marks
-
-
-def _click(name: str) -> str:
-    if head_of(name) is not None:
-        return "choose this head"
-    if name.startswith("feed_forward"):
-        return "show the neurons of this feed-forward"
-    return "the sum of the parts below the chosen size" if name == REST else part_label(name)
 
 
 def _show_encoder_wholes(
@@ -201,31 +159,68 @@ def _show_encoder_wholes(
         st.caption("No part of the encoder has an effect of the chosen size.")
         return
     bars = bars_by_size(shown, 0.0)
-    written, marks = _beside(bars, wholes, smallest)
+    st.markdown("**In the encoder**")
+    alt = f"{len(bars)} parts of the encoder with their whole effects, as signed bars"
+    marks = _draw(selection, account, bars, wholes, smallest, key="encoder_wholes", alt=alt)
+    st.caption(
+        "A bar is what cross-attention, its weights held, read of that part in all its cells. "
+        f"{len(wholes) - len(bars)} parts of the encoder are smaller in both; ≠ marks {marks}."
+    )
+
+
+def _draw(
+    selection: Selection,
+    account: Account,
+    bars: Sequence[Bar],
+    wholes: Mapping[str, float],
+    smallest: float,
+    *,
+    key: str,
+    alt: str,
+    marked: int | None = None,
+) -> int:
+    """Draw parts of a stack, each with its whole effect; return of how many the two disagree.
+
+    A click on a head chooses it, and on a feed-forward of the decoder shows its neurons.
+    """
+    written, marks, is_decoder = [], 0, key == "account_parts"
+    for bar in bars:
+        written.append(signed_text(bar.value))
+        if bar.name in wholes:
+            odd = disagrees(bar.value, wholes[bar.name], smallest)
+            marks += odd
+            written[-1] += f" · whole {signed_text(wholes[bar.name])}{' ≠' * odd}"
+
+    def click(bar: Bar) -> str:
+        if head_of(bar.name) is not None:
+            return "choose this head"
+        if is_decoder and bar.name.startswith("feed_forward"):
+            return "show the neurons of this feed-forward"
+        return "the sum of the parts below the chosen size" if bar.name == REST else bar.label
 
     def choose() -> None:
-        if (place := clicked_value("encoder_wholes")) is not None:
-            clicked = head_of(bars[int(place)].name)
-            if clicked is not None:
-                mark(**choices_for(clicked))
+        if (place := clicked_value(key)) is None:
+            return
+        part = bars[int(place)].name
+        if (clicked := head_of(part)) is not None:
+            mark(**choices_for(clicked))
+        elif is_decoder and part.startswith("feed_forward"):
+            change_view(NEURONS, feed_forward=int(part.partition(".")[2]), neuron=None)
 
-    st.markdown("**In the encoder**")
     show_figure(
         bar_chart(
             **bar_arguments(bars, account.limit),
             theme=selection.theme,
             written=written,
-            clicks=[_click(bar.name) if head_of(bar.name) else bar.label for bar in bars],
+            marked=marked,
+            clicks=[*map(click, bars)],
         ),
-        key="encoder_wholes",
-        alt=f"{len(bars)} parts of the encoder with their whole effects, as signed bars",
-        name="encoder-wholes",
+        key=key,
+        alt=alt,
+        name="parts" if is_decoder else "encoder-wholes",
         on_select=choose,
     )
-    st.caption(
-        "A bar is what cross-attention, its weights held, read of that part in all its cells. "
-        f"{len(wholes) - len(bars)} parts of the encoder are smaller in both; ≠ marks {marks}."
-    )
+    return marks
 
 
 def files_of_account(selection: Selection, trace: Trace) -> Files | None:
