@@ -278,8 +278,10 @@ def test_charts_and_captions_are_of_the_chosen_head_query_and_key(
     pair = app.widget("key").value
     taken = caption(app, f"The {K} products for “{grid.columns[pair]}” sum to {products.sum():.3f}")
     most = sorted(range(K), key=lambda i: -abs(products[i]))[:3]
-    told = f"Most comes from dimensions {', '.join(map(str, most))}, counted from 0: "
-    assert taken.endswith(shown(told + "{:+.2f}, {:+.2f}, {:+.2f}.", *products[most]))
+    told = f"The largest are of dimensions {', '.join(map(str, most))}, counted from 0: "
+    told += "{:+.2f}, {:+.2f}, {:+.2f}, of all magnitudes {:.2f}."
+    share = np.abs(products[most]).sum() / np.abs(products).sum()
+    assert taken.endswith(shown(told, *products[most], share))
     for stream, key in (("x", "residual_attention"), ("z", "residual_feed_forward")):
         said = caption(app, f"{stream} is the stream before ")
         assert f"1 × {D} (pre-norm, not the paper's order" in said
@@ -338,6 +340,15 @@ def test_layers_of_a_score_unfold_into_heads(start: Start, run: TrainedRun) -> N
     key = opened.widget("key").value
     score = layer_of(run, traced(run), Place()).attention.scores[0, 0, key]
     assert cells.sum() == near(score, dtype=np.float32, size=float(np.abs(cells).sum()))
+
+
+@pytest.mark.parametrize(("layer", "said"), [(1, "are the same for every"), (2, "differ between")])
+def test_biases_of_keys_differ_where_a_norm_divided_them(
+    start: Start, layer: int, said: str
+) -> None:
+    """Into layer 2 go biases of layer 1 through a norm, divided by that of each token."""
+    app = start(q=CATS, **Place("encoder_self", layer).address)
+    assert f"Biases, of projections and norms, {said} key" in app.captions
 
 
 def test_a_click_unfolds_and_folds_the_layers_of_a_score(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
 from headwise.model.interface import Head, Kind, head_name
@@ -123,10 +124,16 @@ def _notes(parts: ScoreParts, table: ScoreTable) -> list[str]:
         )
     elif "position" not in parts.query_parts:
         notes.append("Positions are not among the parts: this model adds none to its embeddings.")
-    if not any(part.any() for part in (parts.query_parts["biases"], parts.key_parts["biases"])):
+    of_keys = parts.key_parts["biases"]  # (M, K)
+    if not (of_keys.any() or parts.query_parts["biases"].any()):
         notes.append("It has no biases.")
+    elif np.allclose(of_keys, of_keys[0], rtol=1e-4, atol=1e-6):
+        notes.append("Biases, of projections and norms, are the same for every key.")
     else:
-        notes.append("Biases, of projections and norms, are the same whatever the token.")
+        notes.append(
+            "Biases, of projections and norms, differ between keys: what went through a norm is "
+            "divided by that of each token."
+        )
     if any(name.startswith("layer.") for name in (*table.rows, *table.columns)):
         notes.append("A click on a layer unfolds it into its heads and its feed-forward.")
     off = power_of_ten(parts.deviation)

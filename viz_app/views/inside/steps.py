@@ -212,13 +212,14 @@ def show_contributions(selection: Selection, steps: HeadSteps, key: int, label: 
     """Draw what each dimension adds to the product of the query with one key."""
     products = steps.query * steps.keys[key]
     most = descending(np.abs(products))[:3]
+    share = np.abs(products[most]).sum() / (np.abs(products).sum() or 1.0)
     with _step(
         "contributions",
         "Which dimensions make this product",
         r"q \cdot k_j = \sum_{i=0}^{d_k - 1} q_i\,k_{j,i}",
         f"The {len(products)} products for “{escape_markdown(label)}” sum to {products.sum():.3f}. "
-        f"Most comes from dimensions {', '.join(map(str, most))}, counted from 0: "
-        f"{', '.join(f'{products[i]:+.2f}' for i in most)}.",
+        f"The largest are of dimensions {', '.join(map(str, most))}, counted from 0: "
+        f"{', '.join(f'{products[i]:+.2f}' for i in most)}, of all magnitudes {share:.2f}.",
     ):
         figure = contribution_bars(
             products, query=steps.query, key=steps.keys[key], theme=selection.theme
