@@ -19,7 +19,13 @@ from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
-from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, token_label, token_labels
+from headwise.viz_app.analysis.labels import (
+    KIND_NAMES,
+    KIND_NOTES,
+    part_label,
+    token_label,
+    token_labels,
+)
 from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.standalone import Drawing, Part, Table, standalone
@@ -29,6 +35,7 @@ from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.report import provenance, to_html
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.why.word.account import run_account
+from headwise.viz_app.why.word.effects import run_whole_effects
 from headwise.viz_app.why.word.report import account_to_html
 from tests.floats import rounding
 from tests.viz_app.views.driver import array
@@ -156,7 +163,9 @@ def test_the_pictures_of_an_account_hold_its_parts(
 ) -> None:
     account = run_account(trained, trace, 3, None)
     words = ("<b>a", "{{TITLE}}")
-    page = account_to_html(trace, account, words=words, smallest=0.2, feed_forward=2)
+    effects = run_whole_effects(trained, trace, account)
+    given = {"words": words, "held": "divisors are held", "smallest": 0.2, "feed_forward": 2}
+    page = account_to_html(trace, account, effects, **given)
     shown = read_html(page.decode())
     figures = {key: part["figure"] for key, part in data_of(shown).items()}
 
@@ -181,11 +190,19 @@ def test_the_pictures_of_an_account_hold_its_parts(
         bars("neurons").sum(), account.parts.neurons[1].sum(), atol=40 * bound
     )
     assert shown.texts["title"] == ["Why “<b>a”, and not “{{TITLE}}”?"]
-    values = [float(cell) for cell in shown.texts["td"][1::2]]
-    assert len(values) == len(list(account.named()))
+    cells = shown.texts["td"]
+    rows = {cells[at]: cells[at + 1 : at + 3] for at in range(0, len(cells), 3)}
+    values = [float(rows[part_label(name)][0]) for name, _ in account.named()]
     assert sum(values) == pytest.approx(account.difference, abs=5e-5 * len(values) + 40 * bound)
+    assert rows["Token"][1] == ""
+    assert float(rows["Cross 2.1"][1]) == pytest.approx(effects["decoder"]["cross.2.1"], abs=1e-4)
+    encoder = account.from_encoder.sums()["feed_forward.1"], effects["encoder"]["feed_forward.1"]
+    assert [float(cell) for cell in rows["Encoder feed-forward 1"]] == pytest.approx(
+        encoder, abs=1e-4
+    )
     facts = dict(zip(shown.texts["dt"], shown.texts["dd"], strict=True))
     assert facts["asked"] == "“<b>a” against “{{TITLE}}” at token 4"
+    assert facts["direct effect"].endswith("divisors are held")
     assert provenance(trace).items() <= facts.items()
     assert page.decode().count(get_plotlyjs()) == 1
 

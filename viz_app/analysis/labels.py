@@ -130,6 +130,11 @@ def head_of(name: str) -> Head | None:
     return parse_head(name) if name.partition(".")[0] in KIND_NAMES else None
 
 
+def count_of(number: int, what: str) -> str:
+    """Write a number of things whose plural ends in s: ``1 part``, ``2 parts``."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def numbered(labels: Sequence[str]) -> list[str]:
     """Put its place before each label, counted from 1 as places in a text are on all pages.
 

@@ -104,7 +104,7 @@ def test_small_parts_are_one_bar_which_is_last() -> None:
 
 def test_neurons_that_brought_nothing_are_among_the_others() -> None:
     largest = [("3", "neuron 3", 2.0), ("1", "neuron 1", -0.5)]
-    assert neuron_bars(NEURONS[1]) == [*largest, ("rest", "1 others", 0.0)]
+    assert neuron_bars(NEURONS[1]) == [*largest, ("rest", "1 other", 0.0)]
     chosen = [*largest, ("2", "neuron 2", 0.0), ("rest", "0 others", 0.0)]
     assert neuron_bars(NEURONS[1], chosen=1) == chosen
 

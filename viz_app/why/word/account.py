@@ -283,13 +283,15 @@ def run_drivers(
 @torch.inference_mode()
 def run_neuron_words(
     model: Seq2SeqModel, trace: Trace, at: int, layer: int, neuron: int, count: int
-) -> tuple[list[int], list[int]]:
+) -> tuple[list[int], list[int], float]:
     """Return the ids that a neuron of the decoder raises most and lowers most where it is active.
 
-    ``count`` of each, by its direct effect at this step.
+    ``count`` of each, by its direct effect at this step, and its activation there.
     """
-    added = in_float32(neuron_logits(pass_to(model, trace, at), at, layer, neuron))
-    return top_k(added, count).tolist(), top_k(-added, count).tolist()
+    forced = pass_to(model, trace, at)
+    added = in_float32(neuron_logits(forced, at, layer, neuron))
+    activation = forced.seen[f"{Sublayer('decoder', layer, None).path}.hidden"][at, neuron]
+    return top_k(added, count).tolist(), top_k(-added, count).tolist(), float(activation)
 
 
 def neuron_logits(forced: ForcedPass, at: int, layer: int, neuron: int) -> Tensor:

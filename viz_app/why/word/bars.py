@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headwise.model.interface import Kind
+from headwise.model.interface import Description, Kind
 from headwise.model.ties import descending
-from headwise.viz_app.analysis.labels import part_label, token_labels
+from headwise.viz_app.analysis.labels import count_of, part_label, token_labels
 from headwise.viz_app.figures.account import heads_map
 from headwise.viz_app.figures.theme import Theme
 from headwise.viz_app.records.trace import Doubles, Trace
@@ -53,7 +53,9 @@ def bars_by_size(parts: Mapping[str, float], smallest: float) -> list[Bar]:
     large = [name for name in ordered if abs(parts[name]) >= smallest]
     bars = [Bar(name, part_label(name), parts[name]) for name in large]
     if small := [name for name in ordered if abs(parts[name]) < smallest]:
-        bars.append(Bar(REST, _smaller(len(small)), sum(parts[name] for name in small)))
+        bars.append(
+            Bar(REST, count_of(len(small), "smaller part"), sum(parts[name] for name in small))
+        )
     return bars
 
 
@@ -73,7 +75,7 @@ def neuron_bars(values: Doubles, chosen: int | None = None) -> list[Bar]:
         shown.append(chosen)
     rest = float(values.sum() - values[shown].sum())
     bars = [Bar(str(each + 1), f"neuron {each + 1:,}", float(values[each])) for each in shown]
-    return [*bars, Bar(REST, f"{len(values) - len(shown):,} others", rest)]
+    return [*bars, Bar(REST, count_of(len(values) - len(shown), "other"), rest)]
 
 
 def bar_arguments(bars: Sequence[Bar], least: float = 0.0) -> dict[str, Any]:
@@ -106,7 +108,7 @@ def lines_by_part(accounts: Sequence[Account], most: int) -> dict[str, list[floa
     lines |= {[*columns[0]][place]: values[:, place].tolist() for place in largest}
     if others := values.shape[1] - len(largest):
         rest = values.sum(axis=1) - values[:, largest].sum(axis=1)
-        lines[_smaller(others)] = rest.tolist()
+        lines[count_of(others, "smaller part")] = rest.tolist()
     return lines
 
 
@@ -135,5 +137,17 @@ def map_by_token(
     )
 
 
-def _smaller(count: int) -> str:
-    return f"{count} smaller part{'s' * (count > 1)}"
+def what_is_held(model: Description) -> str:
+    """Say what is held at its value in the pass, so that the stream is a sum."""
+    is_one = model.norm == "pre" and not (model.output_transform or model.output_norms)
+    held = "the divisors of all norms on the way"
+    if model.norm == "pre":
+        held = "the divisor of the last norm"
+    if model.output_norms:
+        held = "the divisors of the last norm and of the norms of what each sublayer gives"
+    if model.output_transform:
+        held += (
+            ", and the factors by which the activation function before the unembedding multiplies "
+            "what it is given,"
+        )
+    return f"{held} {'is held at its value' if is_one else 'are held at their values'} in this pass"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import provenance
-from headwise.viz_app.why.word.account import Account
+from headwise.viz_app.why.word.account import Account, WholeEffects
 from headwise.viz_app.why.word.bars import (
     DIRECT,
     KINDS_OF_DECODER,
@@ -33,8 +33,10 @@ from headwise.viz_app.why.word.bars import (
 def account_to_html(
     trace: Trace,
     account: Account,
+    effects: WholeEffects,
     *,
     words: tuple[str, str],
+    held: str,
     smallest: float,
     feed_forward: int | None = None,
     theme: Theme = LIGHT,
@@ -44,7 +46,9 @@ def account_to_html(
     Args:
         trace: the sentence.
         account: of a word of its target.
+        effects: its whole effects.
         words: what the two words are called.
+        held: what is held, as ``what_is_held`` says it.
         smallest: least magnitude of a part with a bar of its own.
         feed_forward: the layer, from 1, whose neurons are drawn; the one that brought most, if
             there is no such layer.
@@ -84,6 +88,14 @@ def account_to_html(
             neuron_bars(neurons[feed_forward - 1]),
         ),
     }
+    of_encoder, of_cells = effects["encoder"], bars_by_size(account.from_encoder.sums(), 0.0)
+
+    def row(bar: Bar, wholes: Mapping[str, float]) -> tuple[str, str, str]:
+        own = wholes is of_encoder and not bar.label.startswith("Encoder")
+        label = f"Encoder {bar.label.lower()}" if own else bar.label
+        whole = f"{wholes[bar.name]:+.4f}" if bar.name in wholes else ""
+        return label, f"{bar.value:+.4f}", whole
+
     page = standalone(
         title=f"Why “{word}”, and not “{other}”?",
         tokens=[
@@ -93,8 +105,9 @@ def account_to_html(
         parts=drawings,
         table=Table(
             "All parts",
-            ("part", "direct effect"),
-            [(bar.label, f"{bar.value:+.4f}") for bar in bars_by_size(parts, 0.0)],
+            ("part", "direct effect", "whole effect"),
+            [row(bar, effects["decoder"]) for bar in bars_by_size(parts, 0.0)]
+            + [row(bar, of_encoder) for bar in of_cells if bar.name in of_encoder],
         ),
         facts=provenance(trace)
         | {
@@ -103,6 +116,10 @@ def account_to_html(
             "asked": f"“{word}” against “{other}” at token {account.step + 1}",
             "difference of the logits": f"{account.difference:+.4f}",
             "sum of the parts": f"{account.parts.total:+.4f}",
+            "direct effect": f"what a part itself wrote; {held}",
+            "direct effect, encoder": "what cross-attention, its weights held, read of a part",
+            "whole effect": "what the difference loses when the part is taken out of the pass; for "
+            "these there is no sum",
         },
         theme=theme,
     )

@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from headwise.model.interface import Head, Kind, head_name
 from headwise.viz_app.analysis.grid import make_grid
-from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
+from headwise.viz_app.analysis.labels import KIND_NAMES, count_of, token_labels
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.records.trace import Trace
@@ -163,7 +163,7 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
     show_figure(
         bar_chart(**arguments, theme=selection.theme),
         key="encoder_parts",
-        alt=f"{len(bars)} parts of the encoder as signed bars, the largest on top",
+        alt=f"{count_of(len(bars), 'part')} of the encoder as signed bars, the largest on top",
         name="encoder-parts",
     )
     if cell is not None:

@@ -42,7 +42,10 @@ def show_neurons(selection: Selection, trace: Trace, account: Account) -> None:
             st.caption("Choose a neuron to see the words it raises and what drove it.")
             return
         run, at = selection.run, account.step
-        found = ask_trace(run_neuron_words, run, trace, at, layer - 1, neuron - 1, _WORDS)
+        *found, activation = ask_trace(
+            run_neuron_words, run, trace, at, layer - 1, neuron - 1, _WORDS
+        )
+        st.markdown(activation_said(activation))
         for title, ids in zip(("raises", "lowers"), found, strict=True):
             written = ", ".join(map(escape_markdown, target_labels(run, ids)))
             st.markdown(
@@ -50,6 +53,14 @@ def show_neurons(selection: Selection, trace: Trace, account: Account) -> None:
             )
         _show_drivers(selection, trace, at, layer, neuron)
         show_strongest(selection, layer, neuron)
+
+
+def activation_said(activation: float) -> str:
+    """Say whether a neuron is active."""
+    if not activation:
+        return "It is off here: its activation is 0, and it brings nothing."
+    below = ", below 0: it does the opposite of what follows" * (activation < 0)
+    return f"Its activation here is {activation:+.3g}{below}."
 
 
 def show_encoder_neurons(

@@ -8,7 +8,7 @@ import streamlit as st
 
 from headwise.model.estimates import effects_bytes
 from headwise.model.interface import head_name
-from headwise.viz_app.analysis.labels import OFF_NOTE, head_of
+from headwise.viz_app.analysis.labels import OFF_NOTE, count_of, head_of
 from headwise.viz_app.figures.account import waterfall
 from headwise.viz_app.figures.bars import bar_chart, signed_text
 from headwise.viz_app.records.trace import Trace
@@ -39,6 +39,7 @@ from headwise.viz_app.why.word.bars import (
     bars_by_size,
     by_layer,
     disagrees,
+    what_is_held,
 )
 from headwise.viz_app.why.word.effects import run_whole_effects
 from headwise.viz_app.why.word.report import account_to_html
@@ -128,7 +129,7 @@ def _show_bars(
     bars = bars_by_size(dict(account.named()), smallest)
     name = head_name(chosen_head(selection.run.description, view()))
     marked = next((place for place, bar in enumerate(bars) if bar.name == name), None)
-    alt = f"{len(bars)} parts of the difference as signed bars, the largest on top"
+    alt = f"{count_of(len(bars), 'part')} of the difference as signed bars, the largest on top"
     marks = _draw(
         selection, account, bars, wholes, smallest, key="account_parts", alt=alt, marked=marked
     )
@@ -158,13 +159,14 @@ def _show_encoder_wholes(
     if not shown:
         st.caption("No part of the encoder has an effect of the chosen size.")
         return
-    bars = bars_by_size(shown, 0.0)
+    bars, smaller = bars_by_size(shown, 0.0), len(wholes) - len(shown)
     st.markdown("**In the encoder**")
-    alt = f"{len(bars)} parts of the encoder with their whole effects, as signed bars"
+    alt = f"{count_of(len(bars), 'part')} of the encoder with their whole effects, as signed bars"
     marks = _draw(selection, account, bars, wholes, smallest, key="encoder_wholes", alt=alt)
     st.caption(
         "A bar is what cross-attention, its weights held, read of that part in all its cells. "
-        f"{len(wholes) - len(bars)} parts of the encoder are smaller in both; ≠ marks {marks}."
+        f"{count_of(smaller, 'part')} of the encoder {'is' if smaller == 1 else 'are'} smaller in "
+        f"both; ≠ marks {marks}."
     )
 
 
@@ -231,9 +233,8 @@ def files_of_account(selection: Selection, trace: Trace) -> Files | None:
         return None
     words, shown, theme = compared_words(selection.run, account), view().why, selection.theme
 
-    def arrays() -> bytes:
-        effects = _whole_effects(selection, trace, account, lambda done, of: None)
-        return npz_of(account.arrays(effects))
+    def effects() -> WholeEffects:
+        return _whole_effects(selection, trace, account, lambda done, of: None)
 
     return Files(
         "This account: its pictures, and its arrays. For these every part is taken out of the pass "
@@ -243,11 +244,13 @@ def files_of_account(selection: Selection, trace: Trace) -> Files | None:
             "html": lambda: account_to_html(
                 trace,
                 account,
+                effects(),
                 words=words,
+                held=what_is_held(selection.run.description),
                 smallest=shown.smallest,
                 feed_forward=shown.feed_forward,
                 theme=theme,
             ),
-            "npz": arrays,
+            "npz": lambda: npz_of(account.arrays(effects())),
         },
     )

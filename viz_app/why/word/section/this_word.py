@@ -6,7 +6,7 @@ import math
 
 import streamlit as st
 
-from headwise.model.interface import Description, parse_head
+from headwise.model.interface import parse_head
 from headwise.viz_app.analysis.labels import head_of, part_label, token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.trace import Trace
@@ -24,6 +24,7 @@ from headwise.viz_app.views.shared.target import target_probabilities
 from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
 from headwise.viz_app.why.word.account import Account
+from headwise.viz_app.why.word.bars import what_is_held
 from headwise.viz_app.why.word.section.heads import show_encoder, show_head, show_maps
 from headwise.viz_app.why.word.section.neurons import show_neurons
 from headwise.viz_app.why.word.section.panels import (
@@ -110,22 +111,6 @@ def _choose_other(selection: Selection, trace: Trace) -> None:
         show_error(problem)
 
 
-def _what_is_held(model: Description) -> str:
-    """Say what is held at its value in the pass, so that the stream is a sum."""
-    is_one = model.norm == "pre" and not (model.output_transform or model.output_norms)
-    held = "the divisors of all norms on the way"
-    if model.norm == "pre":
-        held = "the divisor of the last norm"
-    if model.output_norms:
-        held = "the divisors of the last norm and of the norms of what each sublayer gives"
-    if model.output_transform:
-        held += (
-            ", and the factors by which the activation function before the unembedding multiplies "
-            "what it is given,"
-        )
-    return f"{held} {'is held at its value' if is_one else 'are held at their values'} in this pass"
-
-
 @account_panel(DIFFERENCE)
 def _say_difference(selection: Selection, trace: Trace, account: Account) -> None:
     """Say by how much the two words differ, and what is summed up below."""
@@ -148,16 +133,16 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
             f"The logit of {names[0]} is {size:.3f} {way} than that of {names[1]}: the model finds "
             f"it {times} times {likely}."
         )
-    norms = _what_is_held(selection.run.description)
+    norms = what_is_held(selection.run.description)
     off = power_of_ten(abs(account.deviation))
     st.markdown(
         f"{said} Below, this difference is a sum of what each part of the decoder wrote into the "
         f"stream at this position (direct logit attribution; {norms}; the sum misses it by {off})."
     )
-    st.markdown(_say_largest(trace, account, names[0]))
+    st.markdown(say_largest(trace, account, names[0]))
 
 
-def _say_largest(trace: Trace, account: Account, word: str) -> str:
+def say_largest(trace: Trace, account: Account, word: str) -> str:
     """Say which part, and which head by which token, speaks most for or against a word."""
     way = "for" if account.difference >= 0 else "against"
     parts = dict(account.named())
@@ -168,7 +153,8 @@ def _say_largest(trace: Trace, account: Account, word: str) -> str:
     cells = account.parts.heads[kind][layer, number].tolist()
     cell = largest(cells)
     tokens = token_labels(trace.source if kind == "cross" else trace.consumed)
-    read = f"most of it by “{escape_markdown(tokens[cells.index(cell)])}” ({cell:+.3f})"
+    share = "most of it" if cell / (parts[name] or math.inf) > 0.5 else "the largest part of it"
+    read = f"{share} by “{escape_markdown(tokens[cells.index(cell)])}” ({cell:+.3f})"
     said = f"Most {way} {word} of all parts: {part_label(part)}, {parts[part]:+.3f}"
     if part == name:
         return f"{said}, {read}."
