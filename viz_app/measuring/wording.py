@@ -90,9 +90,9 @@ class Baselines:
 def plus_minus(error: float, form: str = ".3f") -> str:
     """Return an error as it stands behind a value, with a space before; "" if it is unknown.
 
-    So it is where all resamples are the same. An error that rounds to 0 is below the last digit.
+    One that rounds to 0, as errors in files do to five decimals, is below the last digit.
     """
-    if math.isnan(error) or error == 0:
+    if math.isnan(error):
         return ""
     written, last = f"{error:{form}}", 10 ** -int(form[1:-1])
     return f" ± {written}" if float(written) else f" ± < {last:{form}}"

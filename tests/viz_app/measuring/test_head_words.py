@@ -200,7 +200,7 @@ def test_a_share_that_is_0_or_1_in_each_sentence_has_an_exact_interval(sentences
 
 def test_no_error_is_said_to_be_0() -> None:
     found = [plus_minus(error, ".2f") for error in (NAN, 0.0, 0.004, 0.006)]
-    assert found == ["", "", " ± < 0.01", " ± 0.01"]
+    assert found == ["", " ± < 0.01", " ± < 0.01", " ± 0.01"]
 
 
 def test_words_are_counted_beside_those_by_chance() -> None:
