@@ -152,33 +152,25 @@ def test_the_legend_says_formula_and_wavelength() -> None:
     assert re.findall("background:(#......)", html) == list(LIGHT.series[:3])
 
 
-def test_sines_stand_above_cosines_and_a_position_has_one_colour() -> None:
-    sines, cosines = ENCODED[[3, 12], 0::2], ENCODED[[3, 12], 1::2]
-    figure = encoding_curves(sines, cosines, positions=[3, 12], theme=LIGHT)
-    for line, values in zip(figure.data, [*sines, *cosines], strict=True):
-        np.testing.assert_array_equal(line.y, values)
-    named = [(line.name, line.yaxis, line.showlegend) for line in figure.data]
+def test_lines_of_positions_and_distances_have_their_values_names_and_looks() -> None:
+    sines, cosines, distances = ENCODED[[3, 12], 0::2], ENCODED[[3, 12], 1::2], np.arange(7) - 3
+    encodings = encoding_curves(sines, cosines, positions=[3, 12], theme=LIGHT)
+    heads = bias_curves(ENCODED, distances, names=[*map(str, range(13))], theme=LIGHT)
+    for figure, values in ((encodings, [*sines, *cosines]), (heads, ENCODED)):
+        for line, expected in zip(figure.data, values, strict=True):
+            np.testing.assert_array_equal(line.y, expected)
+    named = [(line.name, line.yaxis, line.showlegend) for line in encodings.data]
     assert named[1:3] == [("pos 12", "y", True), ("pos 3", "y2", False)]
-    assert [line.line.color for line in figure.data] == [*LIGHT.series[:2]] * 2
-    assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
+    assert [line.line.color for line in encodings.data] == [*LIGHT.series[:2]] * 2
+    assert encodings.layout.yaxis.domain[0] > encodings.layout.yaxis2.domain[1]
+    assert (heads.data[12].name, list(heads.data[12].x)) == ("12", list(distances))
+    assert len({(line.line.color, line.line.dash) for line in heads.data}) == 13
 
 
 def test_the_curve_has_a_point_for_each_distance_and_fits_its_axis() -> None:
     similarity = np.array([7, 3, -2.5, 1, 0.5])
     figure = distance_curve(similarity, theme=LIGHT)
     np.testing.assert_array_equal(figure.data[0].y, similarity)
-    np.testing.assert_array_equal(figure.data[0].x, range(5))
     low, high = figure.layout.yaxis.range
     assert low < -2.5 < 7 < high
     assert distance_curve(similarity[:2], theme=LIGHT).layout.yaxis.range[0] == 0
-
-
-def test_each_head_has_a_line_of_its_bias_over_the_distances() -> None:
-    distances = np.arange(7) - 3
-    names = [f"1.{head}" for head in range(13)]
-    figure = bias_curves(ENCODED, distances, names=names, theme=LIGHT)
-    for line, values, name in zip(figure.data, ENCODED, names, strict=True):
-        np.testing.assert_array_equal(line.y, values)
-        np.testing.assert_array_equal(line.x, distances)
-        assert line.name == name
-    assert len({(line.line.color, line.line.dash) for line in figure.data}) == 13

@@ -115,23 +115,3 @@ def test_each_step_has_a_row_and_each_layer_a_column_shaded_by_probability(theme
     for cell, p in zip(cells, P.ravel().tolist(), strict=True):
         expected = f"background:{weight_colour(theme, p)};color:{text_on_weight(theme, p)}"
         assert cell.get("style") == expected
-
-
-# All of them
-
-
-def drawn_with(text: str) -> list[Element]:
-    cells, given = [[text] * 2] * 3, {"rows": [text] * 3, "language": text}
-    return [
-        drawn_row([text] * 2, titles=[text] * 2, language=text),
-        fromstring(padding_rows([[text]] * 3, np.ones((3, 1), bool), **given)),
-        lens(labels=cells, notes=cells, columns=[text] * 2, row_title=text, **given),
-    ]
-
-
-def test_no_text_is_read_as_html(markup: str) -> None:
-    for harmless, drawn in zip(drawn_with("a"), drawn_with(markup), strict=True):
-        for one, other in zip(harmless.iter(), drawn.iter(), strict=True):
-            expected = {name: markup if value == "a" else value for name, value in one.items()}
-            assert (other.tag, dict(other.items())) == (one.tag, expected)
-            assert other.text == (markup if one.text == "a" else one.text)
