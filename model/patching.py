@@ -1,7 +1,7 @@
 """Activation patching: tensors of a pass over a sentence A become those of a sentence B.
 
-Both passes are given one target. What of B makes A's preference of one word over another B's is
-where the two sentences differ for the model. (Causal mediation of Vig et al. 2020; Zhang and Nanda
+Both passes are given one target. What of B suffices to make A's preference of one word over another
+B's is asked; another thing may suffice, too. (Causal mediation of Vig et al. 2020; Zhang and Nanda
 2024 compare its forms.) ``model/patched_odds.py`` computes what patches do.
 
 Models are in evaluation mode. ``S`` source length, ``T`` target steps, ``n`` positions,

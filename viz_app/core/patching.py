@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS, Head, Kind, head_name
 from headwise.viz_app.analysis.correspondence import Stretch
-from headwise.viz_app.analysis.head_ranking import rank_correlation
+from headwise.viz_app.analysis.head_ranking import rank_correlation, rank_correlation_interval
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.core.record import Record
 
@@ -29,7 +29,7 @@ SUBLAYERS = {
 }
 """The sublayers of a layer of each stack, in the order in which they write."""
 _HALF = 0.5
-"""Share of B's answer that a place brings back, from which on it is said to decide."""
+"""Share of the way from A's log-odds to B's; it need not change which word is likelier."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,27 @@ class Patching(Record):
                 f"{self.odds_a:.4f} and {self.odds_b:.4f}: there is nothing to restore"
             )
         return (odds - self.odds_a) / (self.odds_b - self.odds_a)
+
+    def earliest(self, stack: str) -> tuple[int, int] | None:
+        """Return the earliest place of a stream that suffices for half: its row and column.
+
+        It is the largest of the first row with one that restores half; None if none does.
+        """
+        shares = np.nan_to_num(self.restored(self.parts()[f"stream_{stack}"]), nan=-np.inf)
+        rows = np.flatnonzero((shares >= _HALF).any(axis=1))
+        return (int(rows[0]), int(shares[rows[0]].argmax())) if rows.size else None
+
+    def by_construction(self, stack: str, place: tuple[int, int]) -> bool:
+        """Return whether a place of a stream restores all, whatever the model does.
+
+        So does the embedding of the only token that differs, and the last layer of the decoder
+        where the odds are read.
+        """
+        if stack == "decoder":
+            return place == (len(self.stream_decoder) - 1, self.step)
+        return place[0] == 0 and [n for n, each in enumerate(self.stretches) if not each.same] == [
+            place[1]
+        ]
 
     def parts(self) -> dict[str, Doubles]:
         """Return the arrays of odds, (rows, columns) each, by the names that files have."""
@@ -169,20 +190,6 @@ def is_of_encoder(name: str) -> bool:
     return name.startswith(("stream.encoder", "sublayer.encoder", "encoder_self"))
 
 
-def first_deciding(shares: NDArray[np.floating]) -> tuple[int, int] | None:
-    """Return the place that decides first: of the first row with one that restores half.
-
-    Args:
-        shares: restored shares of one stream, (rows, columns), NaN where nothing can be patched.
-
-    Returns:
-        Row and column of its largest share; None if no place alone restores half.
-    """
-    largest = np.nan_to_num(shares, nan=-np.inf)
-    rows = np.flatnonzero((largest >= _HALF).any(axis=1))
-    return (int(rows[0]), int(largest[rows[0]].argmax())) if rows.size else None
-
-
 def sublayer_label(name: str) -> str:
     """Return how people read a sublayer of ``SUBLAYERS``."""
     return next((label for kind, label in KIND_NAMES.items() if kind == name), "Feed-forward")
@@ -225,18 +232,40 @@ def map_of(name: str) -> PatchMap:
     return "streams" if name[:6] == "stream" else "sublayers" if name[:8] == "sublayer" else "heads"
 
 
-def rank_correlations(exact: Patching, approximate: Patching) -> dict[PatchMap, float]:
-    """Return the rank correlation of approximate with exact odds, over the patches of each map.
+class Agreement(NamedTuple):
+    """How far approximate odds are in the order of exact ones: their rank correlation."""
+
+    value: float
+    """NaN where there are too few patches, or all are alike."""
+    low: float
+    high: float
+    """Interval of 95% of the value, by resamples of the patches."""
+    patches: int
+
+    def __str__(self) -> str:
+        """Say it."""
+        if math.isnan(self.value):
+            return f"none (too few, or all alike: {self.patches})"
+        return (
+            f"{self.value:.2f} (95% interval {self.low:.2f} to {self.high:.2f}, {self.patches:,} "
+            "patches)"
+        )
+
+
+def rank_correlations(exact: Patching, approximate: Patching) -> dict[PatchMap, Agreement]:
+    """Compare approximate with exact odds by their ranks, over the patches of each map.
 
     Left out are those that change nothing: a patch that puts in what is there already has A's odds
-    in both, which would flatter the approximation. NaN where too few are left.
+    in both, which would flatter the approximation; and those that have no approximation.
     """
     found = {}
     for shown in PATCH_MAPS:
         pairs = [
             (odds, near)
             for (name, odds), (_, near) in zip(exact.named(), approximate.named(), strict=True)
-            if map_of(name) == shown and odds != exact.odds_a
+            if map_of(name) == shown and odds != exact.odds_a and math.isfinite(odds + near)
         ]
-        found[shown] = rank_correlation(*map(list, zip(*pairs, strict=True))) if pairs else math.nan
+        both = [each[0] for each in pairs], [each[1] for each in pairs]
+        interval = rank_correlation_interval(*both)
+        found[shown] = Agreement(rank_correlation(*both), *interval, len(pairs))
     return found

@@ -87,7 +87,13 @@ def test_maps_are_restored_shares_of_the_exact_passes(start_page: Start, run: Tr
         assert len(targets(app, key)) == np.isfinite(shares).sum()
     shares = (found.stream_decoder - found.odds_a) / (found.odds_b - found.odds_a)
     first = next(max(row) for row in shares.tolist() if max(row) >= 0.5)
-    assert f"({first:+.2f})" in said(app).partition("decoder: ")[2]
+    assert f"({first:+.2f}" in said(app).partition("decoder: ")[2]
+    middle = (found.odds_a + found.odds_b) / 2
+    likelier = "perro" if middle > 0 else "está"
+    assert f"Halfway are log-odds of {middle:+.2f}, at which **{likelier}** is" in said(app)
+    assert ("is still likelier" in said(app)) == (middle * found.odds_a > 0)
+    at_the_end = (found.restored(found.stream_decoder)[:-1] < 0.5).all()
+    assert ("(+1.00, by construction)" in said(app).partition("decoder: ")[2]) == at_the_end
     grey = array(app.charts["patch_stream_encoder"]["data"][1]["z"]).astype(bool)
     np.testing.assert_array_equal(grey, np.isnan(found.stream_encoder))
     assert grey.any()

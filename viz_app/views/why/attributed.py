@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -13,6 +14,7 @@ from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.core.patching import (
     PATCH_MAPS,
+    Agreement,
     Doubles,
     Patching,
     PatchMap,
@@ -23,6 +25,7 @@ from headwise.viz_app.core.patching import (
 )
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.views.caches import weights_of
+from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import Asked, attribution_of, patching_of
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
@@ -33,12 +36,9 @@ _MOST = 40
 """Checkpoints that are drawn; of more, some that are spread evenly."""
 
 
-def correlations_said(correlations: Mapping[PatchMap, float]) -> str:
+def agreement_said(found: Mapping[PatchMap, Agreement]) -> str:
     """Say the rank correlation of each map, or that there is none."""
-    return ", ".join(
-        f"{name} {value:.2f}" if math.isfinite(value) else f"{name} none (too few, or all alike)"
-        for name, value in correlations.items()
-    )
+    return ", ".join(f"{name} {agreement}" for name, agreement in found.items())
 
 
 def show_attributed(selection: Selection, asked: Asked, drawn: Patching) -> None:
@@ -143,15 +143,23 @@ def _show_correlations(
         return
     run, pair = selection.run, asked.pair
 
-    def compare(note: NoteDone) -> list[dict[PatchMap, float]]:
-        rows: list[dict[PatchMap, float]] = []
+    def compare(note: NoteDone) -> list[dict[PatchMap, Agreement]]:
+        rows: list[dict[PatchMap, Agreement]] = []
         for step, quick in zip(steps, found, strict=True):
 
             def note_passes(done: int, of: int) -> None:
                 note(len(rows) * of + done, len(steps) * of)
 
-            exact = patching_of(weights_of(run, step), pair, quick.step, quick.words, note_passes)
-            rows.append(rank_correlations(exact, quick))
+            weights, a = weights_of(run, step), pair.a
+            exact = patching_of(weights, pair, quick.step, quick.words, note_passes)
+            of_both = weights.sha256, a.source.ids, a.target_ids, a.turned, pair.b.source.ids
+            rows.append(
+                cached(
+                    "patches compared",
+                    (*of_both, quick.step, quick.words),
+                    partial(rank_correlations, exact, quick),
+                )
+            )
         return rows
 
     rows = in_slices(
@@ -165,7 +173,11 @@ def _show_correlations(
     st.dataframe(
         {
             "training step": steps,
-            **{shown.capitalize(): [row[shown] for row in rows] for shown in PATCH_MAPS},
+            **{shown.capitalize(): [row[shown].value for row in rows] for shown in PATCH_MAPS},
+            **{
+                f"{shown}: interval, patches": [_spread(row[shown]) for row in rows]
+                for shown in PATCH_MAPS
+            },
         },
         hide_index=True,
         column_config={
@@ -174,6 +186,12 @@ def _show_correlations(
     )
     st.caption(
         "Rank correlation (Spearman) of attribution patching with the exact passes of the same "
-        "checkpoint, over the patches of each map that change anything; empty where they are too "
-        "few, or all alike."
+        "checkpoint, over the patches of each map that change anything, with its 95% interval by "
+        "resamples of these patches, and how many they are; empty where they are too few, or all "
+        "alike."
     )
+
+
+def _spread(found: Agreement) -> str:
+    interval = f"{found.low:.2f} to {found.high:.2f}, " * math.isfinite(found.value)
+    return f"{interval}{found.patches:,}"

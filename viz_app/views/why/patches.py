@@ -11,7 +11,6 @@ from headwise.viz_app.core.patched import run_patched_translation, run_patching
 from headwise.viz_app.core.patching import (
     SUBLAYERS,
     Patching,
-    first_deciding,
     is_of_encoder,
     patch_label,
     rank_correlations,
@@ -29,7 +28,7 @@ from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
-from headwise.viz_app.views.why.attributed import correlations_said, show_attributed
+from headwise.viz_app.views.why.attributed import agreement_said, show_attributed
 
 _WIDE, _HALF, _THIRD = 620, 420, 300
 """Pixels of maps in a window of 1,280."""
@@ -98,7 +97,7 @@ def _show_maps(selection: Selection, asked: Asked, found: Patching, names: list[
     chosen = _choose_patch(asked, found)
     _show_translation(selection, asked, found, chosen)
     with streams:
-        _show_streams(selection, asked, found, chosen)
+        _show_streams(selection, asked, found, names, chosen)
     _show_parts(selection, found, chosen)
     st.caption(
         f"Restored share = (log-odds of {names[0]} and {names[1]} in A under the patch − in A) / "
@@ -164,7 +163,9 @@ def _show_map(
     )
 
 
-def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: str) -> None:
+def _show_streams(
+    selection: Selection, asked: Asked, found: Patching, names: list[str], chosen: str
+) -> None:
     a, b = asked.pair.a, asked.pair.b
     columns = {
         "encoder": stretch_labels(a.source, b.source, found.stretches),
@@ -172,15 +173,18 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
     }
     titles = {"encoder": "source token", "decoder": "token of the shared target so far"}
     said = st.container()
-    decided = []
+    suffices, constructed = [], False
     for stack, place in zip(columns, st.columns([3, 2], gap="medium"), strict=True):
         part = f"stream_{stack}"
         shares = found.restored(found.parts()[part])
         rows = ["embedding", *(f"layer {n}" for n in range(1, len(shares)))]
         where = "none"
-        if (first := first_deciding(shares)) is not None:
-            where = f"{rows[first[0]]}, “{columns[stack][first[1]]}” ({shares[first]:+.2f})"
-        decided.append(f"{stack}: {where}")
+        if (first := found.earliest(stack)) is not None:
+            given = found.by_construction(stack, first)
+            constructed |= given
+            where = f"{rows[first[0]]}, “{columns[stack][first[1]]}” ({shares[first]:+.2f}"
+            where += ", by construction)" if given else ")"
+        suffices.append(f"{stack}: {where}")
         with place:
             st.markdown(f"**Stream of the {stack}**")
             _show_map(
@@ -194,8 +198,13 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
                 chosen=chosen,
             )
     said.markdown(
-        "Copying one place of B into A, the earliest that moves A's odds at least halfway to B's, "
-        f"{escape_markdown('; '.join(decided))}."
+        "Copying one place of B into A, the earliest that suffices to move A's odds at least "
+        f"halfway to B's, {escape_markdown('; '.join(suffices))}. {_halfway_said(found, names)}"
+        + (
+            " By construction: the embedding of the only token that differs, and the decoder's "
+            "last layer where the odds are read, have all of B in every model."
+        )
+        * constructed
     )
     refused = [
         label
@@ -213,6 +222,17 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
             + at_the_end
             * found.exact
         )
+
+
+def _halfway_said(found: Patching, names: list[str]) -> str:
+    """Say which word is likelier halfway, and what a place that suffices does not say."""
+    middle = (found.odds_a + found.odds_b) / 2
+    likelier = names[0] if middle > 0 else names[1]
+    still = " still" if middle * found.odds_a > 0 else ""
+    return (
+        f"Halfway are log-odds of {middle:+.2f}, at which **{likelier}** is{still} likelier. That "
+        "a place suffices does not say that the model decides there: others may suffice, too."
+    )
 
 
 def _show_parts(selection: Selection, found: Patching, chosen: str) -> None:
@@ -245,7 +265,7 @@ def _say_correlation(exact: Patching, quick: Patching) -> None:
     st.caption(
         "Attribution patching approximates all this by one backward pass (gradient of A's log-odds "
         "× (B − A)). Its rank correlation (Spearman) with the exact passes, over the patches that "
-        f"change anything: {correlations_said(rank_correlations(exact, quick))}."
+        f"change anything: {agreement_said(rank_correlations(exact, quick))}."
     )
 
 

@@ -198,7 +198,7 @@ def _choose_step(selection: Selection, asked: Asked) -> int:
     probabilities, titles = target_probabilities(trace)
     token_buttons(
         labels,
-        name="Tokens of the shared target: each asks what decides between two words there",
+        name="Tokens of the shared target: each asks what moves the odds of two words there",
         theme=selection.theme,
         key="pair_target",
         on_click=lambda place: change_view(parting=place),
@@ -250,7 +250,7 @@ def _say_same_answer(asked: Asked, quick: Patching, names: list[str]) -> None:
     st.info(
         f"After both sentences **{likelier}** is likelier here than **{other}**: B has no other "
         "answer to bring back, since the shared target so far, or what both sentences have in "
-        "common, decides. Patches only show what moves the odds from A's to B's."
+        "common, is enough for it. Patches only show what moves the odds from A's to B's."
     )
     place = asked.parts_at
     if place is not None and place != quick.step and place < len(asked.pair.a.predicted):
