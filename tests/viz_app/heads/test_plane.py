@@ -46,19 +46,14 @@ def test_scores_are_products_and_give_the_maps_of_each_sentence(name: str) -> No
     for kind in KINDS:
         layers, heads = about.shapes[kind]
         found = head_vectors(model, OF_TWO_LENGTHS, Head(kind, layers - 1, heads - 1))
-        scale, cap = about.of(kind).score_scale(found.keys.shape[1]), about.of(kind).score_cap
-        query = 0
-        for pair in OF_TWO_LENGTHS:
+        scale, cap = about.of(kind).score_scale(found.keys[0].shape[1]), about.of(kind).score_cap
+        for pair, queries, keys, scores in zip(OF_TWO_LENGTHS, *found, strict=True):
             drawn = attention_maps(model, PaddedIds.of_pairs([pair], model))[0][kind][0, -1].numpy()
             drawn = drawn / drawn.sum(axis=-1, keepdims=True)  # of half an attention, its share
-            n, m = drawn.shape
-            rows = slice(query, query + n)
-            scores, key = found.scores[rows, :m], found.key[rows, :m]
-            assert (found.key[rows, m:] == -1).all()
             seen = scores if cap is None else cap * np.tanh(scores / cap)
             weights = softmax(np.where(np.isnan(scores), -np.inf, seen), axis=1)
             assert_near(weights, drawn, dtype=np.float32, size=1)
-            products = (found.queries[rows, None] * found.keys[key]).sum(-1) * scale
+            products = queries @ keys.T * scale
             allowed = ~np.isnan(scores)
             if about.positions == "relative" and kind != "cross":  # which products do not have
                 assert np.abs(products - scores)[allowed].max() > 0.01
@@ -66,7 +61,6 @@ def test_scores_are_products_and_give_the_maps_of_each_sentence(name: str) -> No
                 near_scores = {"dtype": np.float32, "operations": PASS}
                 size = float(np.abs(scores[allowed]).max())
                 assert_near(products[allowed], scores[allowed], size=size, **near_scores)
-            query += n
 
 
 def test_as_many_sentences_as_have_so_many_points() -> None:
@@ -80,10 +74,14 @@ def table() -> np.ndarray:
 
 
 def head(queries: np.ndarray, keys: np.ndarray, scores: np.ndarray | None = None) -> HeadVectors:
-    """A head over sentences of one length, by default with the products as scores: (n, m)."""
-    key = np.arange(len(keys)).reshape(SENTENCES, LENGTH).repeat(LENGTH, axis=0)
+    """A head over sentences of one length, by default with the products as scores: (N, M)."""
     made = queries @ keys.T if scores is None else scores
-    return HeadVectors(queries, keys, key, np.take_along_axis(made, key, axis=1))
+    within = [slice(n * LENGTH, (n + 1) * LENGTH) for n in range(SENTENCES)]
+    return HeadVectors(
+        [queries[each] for each in within],
+        [keys[each] for each in within],
+        [made[each, each] for each in within],
+    )
 
 
 def test_queries_that_are_the_keys_they_look_at_agree_and_random_ones_do_not() -> None:
@@ -92,7 +90,7 @@ def test_queries_that_are_the_keys_they_look_at_agree_and_random_ones_do_not() -
     order = np.concatenate([n * LENGTH + RANDOM.permutation(LENGTH) for n in range(SENTENCES)])
     planted, random = head(5 * keys[order], keys / 5 + 3), head(table(), table(), table() @ keys.T)
     rows, c = join(planted)
-    _, of_longer = join(head(1_000 * planted.queries, 1_000 * planted.keys))
+    _, of_longer = join(head(*(1_000 * np.concatenate(each) for each in planted[:2])))
     for each in (c, of_longer):  # 5 makes them one; it is their ratio that counts
         assert 5 / 2**0.5 < each < 5 * 2**0.5
     found = agreement(rows, planted)
@@ -110,12 +108,11 @@ def test_vectors_of_one_length_agree_by_construction_and_keep_their_lengths() ->
     scores[3, 4] = np.nan
     random = in_random_directions(head(*tables, scores))
     for found, given in zip((random.queries, random.keys), tables, strict=True):
-        lengths = [np.linalg.norm(each, axis=1) for each in (found, given - given.mean(axis=0))]
+        both = np.concatenate(found), given - given.mean(axis=0)
+        lengths = [np.linalg.norm(each, axis=1) for each in both]
         assert_near(*lengths, dtype=np.float32, size=2)
-    assert_near(
-        random.scores[10:20], random.queries[10:20] @ random.keys[10:20].T, dtype=np.float32
-    )
-    assert np.isnan(random.scores[3, 4])
+    assert_near(random.scores[1], random.queries[1] @ random.keys[1].T, dtype=np.float32)
+    assert np.isnan(random.scores[0][3, 4])
     assert agreement(join(random)[0], random).value > 0.95
 
 
@@ -132,8 +129,10 @@ def test_products_stay_but_for_one_number_a_row_and_centres_are_one() -> None:
 def test_no_other_factor_has_nearness_agree_better_with_score() -> None:
     queries, keys = table() ** 2, table() ** 3  # whose lengths differ
     vectors = head(queries, keys)
-    scores = vectors.scores - vectors.scores.mean(axis=1, keepdims=True)
-    queries, keys = queries - queries.mean(axis=0), (keys - keys.mean(axis=0))[vectors.key]
+    scores = np.concatenate(vectors.scores)
+    scores -= scores.mean(axis=1, keepdims=True)
+    queries, keys = queries - queries.mean(axis=0), keys - keys.mean(axis=0)
+    keys = keys.reshape(SENTENCES, LENGTH, K).repeat(LENGTH, axis=0)
 
     def correlation(c: float) -> float:
         near = -((queries[:, None] / c - keys * c) ** 2).sum(axis=-1)

@@ -18,7 +18,6 @@ from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.heads.plane.vectors import (
     Agreement,
-    HeadVectors,
     ReadHead,
     agreement,
     first_sentences,
@@ -112,11 +111,11 @@ def show_plane(selection: Selection, measures: Measures) -> None:
     points = _points_of(selection, sentences, head.kind)
 
     def open_point(place: int) -> None:
-        vectors = found[here].vectors
-        if points[place].role == "key":
-            place = _query_that_looks(vectors, place - len(vectors.queries))
         at = points[place]
-        open_row(measures, head, sentences[at.sentence].number, at.position)
+        query = at.position
+        if at.role == "key":
+            query = _query_that_looks(found[here].vectors.scores[at.sentence], at.position)
+        open_row(measures, head, sentences[at.sentence].number, query)
 
     same = {n for n, each in enumerate(sentences) if each.pair.source == selection.text}
     frames = Frames([f"step {step:,}" for step in steps], plane.points)
@@ -205,12 +204,12 @@ def _cloud(points: Sequence[_Point], places: Floats, colour: str, *, counted: bo
     )
 
 
-def _query_that_looks(vectors: HeadVectors, key: int) -> int:
-    """Return the query with most weight on a key."""
+def _query_that_looks(scores: Floats, key: int) -> int:
+    """Return the query with most weight on a key, by the scores of a sentence, (n, m)."""
     from scipy.special import softmax  # imported late: only a click needs it
 
-    weights = softmax(np.where(np.isnan(vectors.scores), -np.inf, vectors.scores), axis=1)
-    return int((weights * (vectors.key == key)).max(axis=1).argmax())
+    weights = softmax(np.where(np.isnan(scores), -np.inf, scores), axis=1)
+    return int(weights[:, key].argmax())
 
 
 # --- what is said --------------------------------------------------------------------------------
@@ -219,7 +218,7 @@ def _query_that_looks(vectors: HeadVectors, key: int) -> int:
 def _in_words(
     selection: Selection, head: Head, sentences: int, read: ReadHead, plane: _Plane, here: int
 ) -> str:
-    queries, keys = len(read.vectors.queries), len(read.vectors.keys)
+    queries, keys = (sum(map(len, each)) for each in read.vectors[:2])
     in_space, in_plane = _written(read.in_space), _written(plane.agreements[here])
     by_chance = _number(read.in_space.chance)
     by_space, by_plane = map(_number, read.by_construction)

@@ -12,8 +12,7 @@ correlation of Pearson. Here a score is less the mean of its row, since a softma
 differences within a row, and keys are moved after they were scaled, so that both centres stay in
 one place. (Within rows alone agreement would be perfect for c → 0, with all keys in one point.)
 
-Targets are forced. ``n`` queries and ``m`` keys of all sentences, one after another; ``M`` keys of
-the longest; ``K`` = d_k.
+Targets are forced. ``n`` queries and ``m`` keys of a sentence, ``N`` and ``M`` of all; ``K`` = d_k.
 """
 
 from __future__ import annotations
@@ -47,17 +46,15 @@ _RESAMPLES = 1_000
 
 
 class HeadVectors(NamedTuple):
-    """The queries and keys of a head, and the scores that it makes of them."""
+    """The queries and keys of a head in each sentence, and the scores that it makes of them."""
 
-    queries: Floats
-    """(n, K)."""
-    keys: Floats
-    """(m, K)."""
-    key: NDArray[np.int64]
-    """Which keys the sentence of each query has, (n, M); −1 where it has no more."""
-    scores: Floats
-    """With these keys, before softmax and cap, and with what relative positions add, (n, M); NaN
-    where a query may not attend."""
+    queries: list[Floats]
+    """(n, K) each."""
+    keys: list[Floats]
+    """(m, K) each."""
+    scores: list[Floats]
+    """Before softmax and cap, and with what relative positions add, (n, m) each; NaN where a query
+    may not attend."""
 
 
 class Agreement(NamedTuple):
@@ -73,11 +70,11 @@ class Agreement(NamedTuple):
 
 
 class ReadHead(NamedTuple):
-    """The n queries and m keys of a head in one space, and how that agrees with its scores."""
+    """The queries and keys of a head in one space, and how that agrees with its scores."""
 
     vectors: HeadVectors
     rows: Floats
-    """Queries, then keys, (n + m, K)."""
+    """All queries, then all keys, (N + M, K)."""
     c: float
     in_space: Agreement
     by_construction: tuple[float, float]
@@ -130,44 +127,33 @@ def head_vectors(model: Seq2SeqModel, sentences: Sequence[EncodedPair], head: He
         for place, pair in enumerate(batch):
             n, m = map(len, ids_in(pair, head.kind))
             found[pair.number] = queries[place, :n], keys[place, :m], scores[place, :n, :m]
-    of_queries, of_keys, of_scores = zip(*(found[e.number] for e in sentences), strict=True)
-    queries, keys = np.concatenate(of_queries), np.concatenate(of_keys)
-    shape = len(queries), max(map(len, of_keys))
-    key, scores = np.full(shape, -1), np.full(shape, np.nan, np.float32)
-    query = first = 0
-    for each in of_scores:
-        n, m = each.shape
-        key[query : query + n, :m] = np.arange(first, first + m)
-        scores[query : query + n, :m] = each
-        query, first = query + n, first + m
-    return HeadVectors(queries, keys, key, scores)
+    return HeadVectors(*map(list, zip(*(found[each.number] for each in sentences), strict=True)))
 
 
 def join(vectors: HeadVectors) -> tuple[Floats, float]:
-    """Scale and move queries and keys into one space: (n + m, K), and by what c they are scaled."""
-    centres = [table.mean(axis=0, dtype=np.float64) for table in (vectors.queries, vectors.keys)]
-    queries, keys = vectors.queries - centres[0], vectors.keys - centres[1]
-    squares = (queries**2).sum(axis=1), (keys**2).sum(axis=1)
-    lengths = [math.sqrt(each.mean()) for each in squares]
-    middle = math.sqrt(lengths[0] / lengths[1]) if min(lengths) > 0 else 1.0
-    allowed = ~np.isnan(vectors.scores)
-    scores = vectors.scores - np.nanmean(vectors.scores, axis=1, keepdims=True)
-    products = _with_own_keys(queries @ keys.T, vectors)
-    near = [
-        2 * products - squares[0][:, None] / c**2 - squares[1][vectors.key] * c**2
-        for c in middle * _FACTORS
+    """Scale and move queries and keys into one space: (N + M, K), and by what c they are scaled."""
+    tables = [np.concatenate(each) for each in (vectors.queries, vectors.keys)]
+    centres = [table.mean(axis=0, dtype=np.float64) for table in tables]
+    lengths = [
+        math.sqrt(((table - centre) ** 2).sum(axis=1).mean())
+        for table, centre in zip(tables, centres, strict=True)
     ]
+    middle = math.sqrt(lengths[0] / lengths[1]) if min(lengths) > 0 else 1.0
+    cells = []
+    for queries, keys, scores in zip(*vectors, strict=True):
+        q, k = queries - centres[0], keys - centres[1]
+        squares = (q**2).sum(axis=1, keepdims=True), (k**2).sum(axis=1)
+        apart = scores - np.nanmean(scores, axis=1, keepdims=True)
+        of_cells = np.broadcast_arrays(apart, q @ k.T, *squares)
+        cells.append(np.stack(of_cells)[:, ~np.isnan(scores)])
+    of_scores, products, of_queries, of_keys = np.concatenate(cells, axis=1)
+    near = [2 * products - of_queries / c**2 - of_keys * c**2 for c in middle * _FACTORS]
     with np.errstate(divide="ignore", invalid="ignore"):  # what does not vary has no correlation
-        found = np.corrcoef([scores[allowed], *(each[allowed] for each in near)])[0, 1:]
+        found = np.corrcoef([of_scores, *near])[0, 1:]
     known = ~np.isnan(found).all()
     c = float(middle * _FACTORS[int(first_largest(found))]) if known else middle
-    moved = vectors.keys * c + (centres[0] / c - centres[1] * c)
-    return np.concatenate([vectors.queries / c, moved]).astype(np.float32), c
-
-
-def _with_own_keys(pairs: NDArray[np.floating], vectors: HeadVectors) -> NDArray[np.floating]:
-    """Choose of each query those of its own sentence's keys: (n, m) → (n, M)."""
-    return np.take_along_axis(pairs, vectors.key, axis=1)
+    moved = tables[1] * c + (centres[0] / c - centres[1] * c)
+    return np.concatenate([tables[0] / c, moved]).astype(np.float32), c
 
 
 def in_random_directions(vectors: HeadVectors) -> HeadVectors:
@@ -177,46 +163,55 @@ def in_random_directions(vectors: HeadVectors) -> HeadVectors:
     """
     random = np.random.default_rng(0)
 
-    def turned(table: Floats) -> Floats:
-        centred = table.astype(np.float64) - table.mean(axis=0, dtype=np.float64)
-        drawn = random.normal(size=table.shape)
-        lengths = np.linalg.norm(centred, axis=1) / np.linalg.norm(drawn, axis=1)
-        return (drawn * lengths[:, None]).astype(np.float32)
+    def turned(tables: list[Floats]) -> list[Floats]:
+        centre = np.concatenate(tables).mean(axis=0, dtype=np.float64)
+        found = []
+        for table in tables:
+            drawn = random.normal(size=table.shape)
+            lengths = np.linalg.norm(table - centre, axis=1) / np.linalg.norm(drawn, axis=1)
+            found.append((drawn * lengths[:, None]).astype(np.float32))
+        return found
 
     queries, keys = turned(vectors.queries), turned(vectors.keys)
-    products = _with_own_keys(queries @ keys.T, vectors)
-    scores = np.where(np.isnan(vectors.scores), np.float32(np.nan), products)
-    return HeadVectors(queries, keys, vectors.key, scores)
+    scores = [
+        np.where(np.isnan(given), np.float32(np.nan), q @ k.T)
+        for q, k, given in zip(queries, keys, vectors.scores, strict=True)
+    ]
+    return HeadVectors(queries, keys, scores)
 
 
 def agreement(points: Floats, vectors: HeadVectors) -> Agreement:
     """Correlate nearness with scores by rank (Spearman 1904) within rows, and take the mean.
 
-    ``points`` are queries, then keys, in a space of any dimension: (n + m, ·).
+    ``points`` are all queries, then all keys, in a space of any dimension: (N + M, ·).
     """
     from scipy.spatial.distance import cdist  # imported late: only one page needs it
 
-    random, n = np.random.default_rng(0), len(vectors.queries)
-    near = -_with_own_keys(cdist(points[:n], points[n:], "sqeuclidean"), vectors)
-    permuted, there = np.zeros(near.shape), vectors.key >= 0
-    permuted[there] = random.random(there.sum())
-    found, by_chance = (_row_correlations(each, vectors.scores) for each in (near, permuted))
-    counted = ~np.isnan(found)
-    if not counted.any():
+    random, sizes = np.random.default_rng(0), [*map(len, (*vectors.queries, *vectors.keys))]
+    parts = np.split(points, np.cumsum(sizes)[:-1])
+    of_queries, of_keys = parts[: len(sizes) // 2], parts[len(sizes) // 2 :]
+    near = [-cdist(q, k, "sqeuclidean") for q, k in zip(of_queries, of_keys, strict=True)]
+    permuted = [random.random(each.shape) for each in near]
+    of_sentences, by_chance = (
+        [_row_correlations(*both) for both in zip(each, vectors.scores, strict=True)]
+        for each in (near, permuted)
+    )
+    rows = np.array([np.count_nonzero(~np.isnan(each)) for each in of_sentences])
+    if not rows.any():
         return Agreement(math.nan, math.nan, math.nan, math.nan)
-    sentence = np.unique(vectors.key[:, 0], return_inverse=True)[1]  # none shares its keys
-    sums, rows = (np.bincount(sentence, each) for each in (np.nan_to_num(found), counted))
     low = high = math.nan
     if np.count_nonzero(rows) > 1:
+        sums = np.array([np.nansum(each) for each in of_sentences])
         drawn = random.integers(len(rows), size=(_RESAMPLES, len(rows)))
         counts = rows[drawn].sum(axis=1)
         means = sums[drawn].sum(axis=1)[counts > 0] / counts[counts > 0]
         low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
-    return Agreement(float(found[counted].mean()), low, high, float(np.nanmean(by_chance)))
+    value, chance = (float(np.nanmean(np.concatenate(e))) for e in (of_sentences, by_chance))
+    return Agreement(value, low, high, chance)
 
 
 def _row_correlations(near: NDArray[np.floating], scores: Floats) -> NDArray[np.float64]:
-    """Return the rank correlation of each row of (n, M) and (n, M), NaN of those that have none."""
+    """Return the rank correlation of each row of (n, m) and (n, m), NaN of those that have none."""
     from scipy.stats import rankdata
 
     allowed = ~np.isnan(scores)
