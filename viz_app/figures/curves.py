@@ -46,6 +46,7 @@ _MARKERS = {
     "train_loss": "thin: training batches",
 }
 """How the curves of the loss are told apart where the legend names runs."""
+_PALE: Properties = {"mode": "lines", "width": 1, "opacity": 0.3, "showlegend": False}
 _SHARES = {"range": [-0.03, 1.05], "tickvals": [0, 0.25, 0.5, 0.75, 1], "tickformat": ".0%"}
 
 
@@ -99,16 +100,8 @@ def training_curves(
             names = _drawn_names(run, panel)
             for name in names:
                 if raw := run.raw.get(name):
-                    pale: Properties = {
-                        "mode": "lines",
-                        "width": 1,
-                        "opacity": 0.3,
-                        "showlegend": False,
-                    }
-                    colour = theme.series[number]
-                    data.append(
-                        line(_places(raw, steps), raw.values, colour=colour, **pale, **axes)
-                    )
+                    pale = _PALE | axes | {"colour": theme.series[number]}
+                    data.append(line(_places(raw, steps), raw.values, **pale))
                 named = place == 0 and (len(runs) == 1 or name == names[-1])
                 drawn = _line(run, name, panel, number, len(runs) > 1, steps, theme)
                 data.append(drawn | axes | {"showlegend": named})
