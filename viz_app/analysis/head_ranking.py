@@ -82,16 +82,18 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     return float(spearmanr(*pairs).statistic)
 
 
-def correlation_in_words(first: Sequence[float], second: Sequence[float], of: str) -> str:
-    """Return ``rank_correlation`` with its 95% interval, by 1,000 resamples of the pairs.
+def rank_correlation_interval(
+    first: Sequence[float], second: Sequence[float]
+) -> tuple[float, float]:
+    """Return the 95% interval of ``rank_correlation``, by 1,000 resamples of the pairs.
 
-    (The percentiles of Efron 1979.) There is none where all resamples are the same, as at −1 and 1,
-    and "" where there is no correlation. ``of`` says what the pairs are of.
+    (The percentiles of Efron 1979.) NaN where there is no correlation, or all resamples are the
+    same, as at −1 and 1, where they say nothing.
     """
     from scipy.stats import rankdata
 
-    if math.isnan(both := rank_correlation(first, second)):
-        return ""
+    if math.isnan(rank_correlation(first, second)):
+        return math.nan, math.nan
     pairs = np.array([first, second], np.float64)
     pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
     drawn = np.random.default_rng(0).integers(pairs.shape[1], size=(1_000, pairs.shape[1]))
@@ -101,7 +103,18 @@ def correlation_in_words(first: Sequence[float], second: Sequence[float], of: st
     kept = squares > 0  # a resample may have one pair only, over and over
     found = ranks.prod(axis=0).sum(axis=-1)[kept] / np.sqrt(squares[kept])
     low, high = np.percentile(found, [2.5, 97.5])
-    if high - low < 1e-9:
+    return (float(low), float(high)) if high - low >= 1e-9 else (math.nan, math.nan)
+
+
+def correlation_in_words(first: Sequence[float], second: Sequence[float], of: str) -> str:
+    """Return ``rank_correlation`` with its interval; "" where there is none.
+
+    ``of`` says what the pairs are of.
+    """
+    if math.isnan(both := rank_correlation(first, second)):
+        return ""
+    low, high = rank_correlation_interval(first, second)
+    if math.isnan(low):
         return f"{both:+.2f}"
     return f"{both:+.2f}, 95% interval {low:+.2f} to {high:+.2f} by resamples of the {of}"
 

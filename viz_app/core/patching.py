@@ -232,27 +232,26 @@ def map_of(name: str) -> PatchMap:
     return "streams" if name[:6] == "stream" else "sublayers" if name[:8] == "sublayer" else "heads"
 
 
-class Agreement(NamedTuple):
+class RankCorrelation(NamedTuple):
     """How far approximate odds are in the order of exact ones: their rank correlation."""
 
     value: float
     """NaN where there are too few patches, or all are alike."""
     low: float
     high: float
-    """Interval of 95% of the value, by resamples of the patches."""
+    """Interval of 95% of the value, by resamples of the patches; NaN where all are the same."""
     patches: int
 
     def __str__(self) -> str:
         """Say it."""
         if math.isnan(self.value):
             return f"none (too few, or all alike: {self.patches})"
-        return (
-            f"{self.value:.2f} (95% interval {self.low:.2f} to {self.high:.2f}, {self.patches:,} "
-            "patches)"
-        )
+        interval = f"95% interval {self.low:.2f} to {self.high:.2f}, "
+        said = "" if math.isnan(self.low) else interval
+        return f"{self.value:.2f} ({said}{self.patches:,} patches)"
 
 
-def rank_correlations(exact: Patching, approximate: Patching) -> dict[PatchMap, Agreement]:
+def rank_correlations(exact: Patching, approximate: Patching) -> dict[PatchMap, RankCorrelation]:
     """Compare approximate with exact odds by their ranks, over the patches of each map.
 
     Left out are those that change nothing: a patch that puts in what is there already has A's odds
@@ -267,5 +266,5 @@ def rank_correlations(exact: Patching, approximate: Patching) -> dict[PatchMap, 
         ]
         both = [each[0] for each in pairs], [each[1] for each in pairs]
         interval = rank_correlation_interval(*both)
-        found[shown] = Agreement(rank_correlation(*both), *interval, len(pairs))
+        found[shown] = RankCorrelation(rank_correlation(*both), *interval, len(pairs))
     return found

@@ -17,8 +17,8 @@ from headwise.viz_app.components.scatter import Cloud, Frames, scatter
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.heads.plane.vectors import (
-    Agreement,
     ReadHead,
+    ScoreAgreement,
     agreement,
     first_sentences,
     ids_in,
@@ -65,7 +65,7 @@ class _Plane(NamedTuple):
     """(C, n + m, 2)."""
     shares: tuple[float, float]
     """Shares of the variance of its two directions."""
-    agreements: list[Agreement]
+    agreements: list[ScoreAgreement]
     """At each checkpoint."""
 
 
@@ -248,7 +248,7 @@ def _in_words(
     )
 
 
-def _written(found: Agreement) -> str:
+def _written(found: ScoreAgreement) -> str:
     interval = f" [{_number(found.low)}, {_number(found.high)}]" * (not math.isnan(found.low))
     return _number(found.value) + interval
 

@@ -57,7 +57,7 @@ class HeadVectors(NamedTuple):
     may not attend."""
 
 
-class Agreement(NamedTuple):
+class ScoreAgreement(NamedTuple):
     """The rank correlation of nearness and score within rows, mean over rows."""
 
     value: float
@@ -76,7 +76,7 @@ class ReadHead(NamedTuple):
     rows: Floats
     """All queries, then all keys, (N + M, K)."""
     c: float
-    in_space: Agreement
+    in_space: ScoreAgreement
     by_construction: tuple[float, float]
     """What vectors as long in random directions have there, and in a plane of their own."""
 
@@ -180,7 +180,7 @@ def in_random_directions(vectors: HeadVectors) -> HeadVectors:
     return HeadVectors(queries, keys, scores)
 
 
-def agreement(points: Floats, vectors: HeadVectors) -> Agreement:
+def agreement(points: Floats, vectors: HeadVectors) -> ScoreAgreement:
     """Correlate nearness with scores by rank (Spearman 1904) within rows, and take the mean.
 
     ``points`` are all queries, then all keys, in a space of any dimension: (N + M, ·).
@@ -198,7 +198,7 @@ def agreement(points: Floats, vectors: HeadVectors) -> Agreement:
     )
     rows = np.array([np.count_nonzero(~np.isnan(each)) for each in of_sentences])
     if not rows.any():
-        return Agreement(math.nan, math.nan, math.nan, math.nan)
+        return ScoreAgreement(math.nan, math.nan, math.nan, math.nan)
     low = high = math.nan
     if np.count_nonzero(rows) > 1:
         sums = np.array([np.nansum(each) for each in of_sentences])
@@ -207,7 +207,7 @@ def agreement(points: Floats, vectors: HeadVectors) -> Agreement:
         means = sums[drawn].sum(axis=1)[counts > 0] / counts[counts > 0]
         low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
     value, chance = (float(np.nanmean(np.concatenate(e))) for e in (of_sentences, by_chance))
-    return Agreement(value, low, high, chance)
+    return ScoreAgreement(value, low, high, chance)
 
 
 def _row_correlations(near: NDArray[np.floating], scores: Floats) -> NDArray[np.float64]:

@@ -14,10 +14,10 @@ from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.core.patching import (
     PATCH_MAPS,
-    Agreement,
     Doubles,
     Patching,
     PatchMap,
+    RankCorrelation,
     map_of,
     patch_label,
     rank_correlations,
@@ -36,7 +36,7 @@ _MOST = 40
 """Checkpoints that are drawn; of more, some that are spread evenly."""
 
 
-def agreement_said(found: Mapping[PatchMap, Agreement]) -> str:
+def agreement_said(found: Mapping[PatchMap, RankCorrelation]) -> str:
     """Say the rank correlation of each map, or that there is none."""
     return ", ".join(f"{name} {agreement}" for name, agreement in found.items())
 
@@ -143,8 +143,8 @@ def _show_correlations(
         return
     run, pair = selection.run, asked.pair
 
-    def compare(note: NoteDone) -> list[dict[PatchMap, Agreement]]:
-        rows: list[dict[PatchMap, Agreement]] = []
+    def compare(note: NoteDone) -> list[dict[PatchMap, RankCorrelation]]:
+        rows: list[dict[PatchMap, RankCorrelation]] = []
         for step, quick in zip(steps, found, strict=True):
 
             def note_passes(done: int, of: int) -> None:
@@ -192,6 +192,6 @@ def _show_correlations(
     )
 
 
-def _spread(found: Agreement) -> str:
-    interval = f"{found.low:.2f} to {found.high:.2f}, " * math.isfinite(found.value)
+def _spread(found: RankCorrelation) -> str:
+    interval = f"{found.low:.2f} to {found.high:.2f}, " * math.isfinite(found.low)
     return f"{interval}{found.patches:,}"
