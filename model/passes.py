@@ -89,10 +89,8 @@ def run_with_cache(
     def require(targets: Sequence[Sequence[int]]) -> None:
         if model.device.type == "cpu":
             source, target = (max(map(len, rows)) for rows in (source_rows, targets))
-            rows = len(source_rows)
-            require_memory(
-                pass_bytes(model.description, source, target, recorded, rows=rows, grad=grad)
-            )
+            rows, about = len(source_rows), model.description
+            require_memory(pass_bytes(about, source, target, recorded, rows=rows, grad=grad))
 
     require([[special.start]])  # the sources alone may take too much
     target_rows = (

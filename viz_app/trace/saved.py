@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS
 from headwise.model.turned import Turned
+from headwise.model.validation import check_values
 from headwise.viz_app.records.trace import (
     SPECIAL_IDS,
     Check,
@@ -36,6 +37,7 @@ from headwise.viz_app.trace.saved_format import (
     AXES,
     MOST_BYTES,
     MOST_JSON_BYTES,
+    MOST_JSON_VALUES,
     SCHEMA_VERSION,
     About,
     SavedTokens,
@@ -125,23 +127,26 @@ def read_trace(path: Path | str) -> Trace:
         raise ValueError(f"{path}: expected at most {most:,} bytes, got {size:,}{instead}")
     if not path.is_file():
         raise ValueError(f"{path}: expected a regular file")
-    content = path.read_bytes()
     try:
-        return _rebuild(*read(content))
+        with path.open("rb") as file:
+            return _rebuild(*read(file))
     except _READ_ERRORS as error:
         raise ValueError(f"{path}: not a saved trace, or a broken one ({error})") from error
 
 
-def _read_npz(content: bytes) -> tuple[About, dict[str, NDArray[Any]]]:
-    shapes = read_headers(content)
+def _read_npz(file: BinaryIO) -> tuple[About, dict[str, NDArray[Any]]]:
+    shapes = read_headers(file)
     del shapes["about"]
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        about = read_about(orjson.loads(str(file["about"])))
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as members:
+        about = read_about(orjson.loads(str(members["about"])))
         check_shapes(about, shapes)
-        return about, {name: np.ascontiguousarray(file[name], dtype_of(name)) for name in shapes}
+        return about, {n: np.ascontiguousarray(members[n], dtype_of(n)) for n in shapes}
 
 
-def _read_json(content: bytes) -> tuple[About, dict[str, NDArray[Any]]]:
+def _read_json(file: BinaryIO) -> tuple[About, dict[str, NDArray[Any]]]:
+    content = file.read()
+    check_values(content, MOST_JSON_VALUES)
     values = orjson.loads(content)
     nested = {name: values.pop(name) for name in AXES if name in values}
     about = read_about(values)

@@ -11,7 +11,7 @@ import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import orjson
@@ -27,8 +27,11 @@ SCHEMA_VERSION = 1
 tokens.)"""
 MOST_BYTES = 2**30
 """Most bytes of an .npz file, and of all that is in it."""
-MOST_JSON_BYTES = 2**28
-"""Most bytes of JSON, whose numbers take several times as much memory."""
+_MOST_EXPANDED = 100
+"""How many times the bytes of an .npz file all that is in it may have."""
+MOST_JSON_BYTES = 2**25
+MOST_JSON_VALUES = 2_500_000
+"""Most bytes and numbers of JSON, which take seven times as much memory while they are read."""
 
 _STACKS: dict[Kind, tuple[str, str, str]] = {
     "encoder_self": ("Le", "S", "S"),
@@ -196,7 +199,7 @@ def check_shapes(about: About, shapes: Mapping[str, tuple[int, ...]]) -> None:
             raise ValueError(f"{pin.described}: expected a key up to {keys}")
 
 
-def read_headers(content: bytes) -> dict[str, tuple[int, ...]]:
+def read_headers(content: BinaryIO) -> dict[str, tuple[int, ...]]:
     """Read the shapes of all that is in an .npz file by name, and check types and sizes.
 
     Raises:
@@ -204,10 +207,11 @@ def read_headers(content: bytes) -> dict[str, tuple[int, ...]]:
         zipfile.BadZipFile, OSError: if it is no such file.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    with zipfile.ZipFile(content) as archive:
         members = archive.infolist()
-        if (size := sum(member.file_size for member in members)) > MOST_BYTES:
-            raise ValueError(f"expected at most {MOST_BYTES:,} bytes in it, got {size:,}")
+        most = min(MOST_BYTES, _MOST_EXPANDED * content.seek(0, io.SEEK_END))
+        if (size := sum(member.file_size for member in members)) > most:
+            raise ValueError(f"expected at most {most:,} bytes in it, got {size:,}")
         for member in members:
             name = member.filename.removesuffix(".npy")
             if name not in (*AXES, "about"):
