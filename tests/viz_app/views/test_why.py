@@ -70,27 +70,12 @@ def test_bars_waterfall_and_maps_sum_to_the_logarithm_of_the_ratio(
         np.testing.assert_allclose(drawn[-1, :-2], inner.sum(axis=0), atol=bound)
     told = " ".join(each.value for each in app.markdown)
     assert f"of all parts: {max(bars, key=bars.__getitem__)}, {max(bars.values()):+.3f}" in told
+    few = drawn_bars(app.choose(smallest=1.0), "account_parts")
+    assert len(few) < len(bars)
+    assert list(few)[-1].endswith("smaller parts")
+    assert sum(few.values()) == expected
     app = app.choose(account="waterfall")
     assert array(app.charts["account_parts"]["data"][0]["y"])[-1] == expected
-
-
-def test_what_is_smaller_than_asked_is_one_bar(start_page: Start) -> None:
-    app = start_page("why", **AT)
-    every = drawn_bars(app.choose(smallest=0.01), "account_parts")
-    few = drawn_bars(app.choose(smallest=1.0), "account_parts")
-    assert len(few) < len(every)
-    assert list(few)[-1].endswith("smaller parts")
-    assert sum(few.values()) == near(sum(every.values()), dtype=np.float32, size=LOGITS)
-
-
-@pytest.mark.parametrize(
-    ("instead", "said"),
-    [("mean", "than the mean of all logits"), ("perro", "than that of **perro**")],
-)
-def test_another_word_can_be_compared(start_page: Start, instead: str, said: str) -> None:
-    app = start_page("why", **AT, instead=instead)
-    assert app.errors == []
-    assert said in " ".join(unescaped(each.value) for each in app.markdown)
 
 
 def test_what_is_no_token_is_refused(start_page: Start) -> None:

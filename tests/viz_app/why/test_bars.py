@@ -75,15 +75,9 @@ def test_the_parts_of_a_stream_have_the_names_of_links_and_files() -> None:
 
 
 def test_names_are_written_as_people_read_them() -> None:
-    names = {
-        "token": "Token",
-        "feed_forward.2": "Feed-forward 2",
-        "cross.2.4": "Cross 2.4",
-        "encoder_self.1.3": "Encoder self 1.3",
-    }
-    assert {name: part_label(name) for name in names} == names
-    assert head_of("cross.2.4") == Head("cross", 1, 3)
-    assert head_of("feed_forward.2") is None
+    for name, label in (("token", "Token"), ("feed_forward.2", "Feed-forward 2")):
+        assert (part_label(name), head_of(name)) == (label, None)
+    assert (part_label("cross.2.4"), head_of("cross.2.4")) == ("Cross 2.4", Head("cross", 1, 3))
 
 
 def test_small_parts_are_one_bar_which_is_last() -> None:

@@ -28,7 +28,6 @@ from headwise.model.interface import Kind, Seq2SeqModel, Stack, Tokenizers
 from headwise.model.placement import in_float32
 from headwise.model.readings import (
     ForcedPass,
-    PartReadings,
     Readings,
     Sublayer,
     difference_of,
@@ -185,9 +184,8 @@ def run_account(model: Seq2SeqModel, trace: Trace, at: int, instead: int | None)
     word = word_at(trace, at)
     difference = difference_of(model, word, instead)
     forced = pass_to(model, trace, at)
-    followed = _followed(forced, "decoder", difference.reading, at)
-    parts = _parts(forced, "decoder", followed, at)
-    crosses = _crosses(followed)
+    parts = _parts(forced, "decoder", Readings.one(difference.reading), at)
+    crosses = _crosses(forced, at, difference.reading)
     values = [forced.value_readings(cross, read, at) for cross, read in crosses]
     biases = torch.cat([forced.value_biases(cross, read, at) for cross, read in crosses])
     cells = Readings(  # of each layer and head, (L H, S)
@@ -204,7 +202,7 @@ def run_account(model: Seq2SeqModel, trace: Trace, at: int, instead: int | None)
         from_encoder=_parts(
             forced,
             "encoder",
-            forced.follow("encoder", cells, source),
+            cells,
             source,
             of_cells=(len(crosses), -1, len(source)),
             biases=biases,
@@ -232,12 +230,11 @@ def run_cell(
     """
     difference = difference_of(model, word_at(trace, at), instead)
     forced = pass_to(model, trace, at)
-    cross, read = _crosses(_followed(forced, "decoder", difference.reading, at))[layer]
+    cross, read = _crosses(forced, at, difference.reading)[layer]
     readings = forced.value_readings(cross, read, at)
     reading = readings.directions[head] * readings.factors[head, key]
     biases = forced.value_biases(cross, read, at)[head, key]
-    followed = _followed(forced, "encoder", reading, key)
-    return _parts(forced, "encoder", followed, key, biases=biases)
+    return _parts(forced, "encoder", Readings.one(reading), key, biases=biases)
 
 
 @of_trace("drivers of a neuron")
@@ -263,7 +260,8 @@ def run_drivers(
     """
     sizes = model.description
     stack: Stack = "decoder" if source_token is None else "encoder"
-    layers, width = _feed_forwards(model, stack)
+    layers = sizes.layers("decoder_self" if stack == "decoder" else "encoder_self")
+    width = sizes.decoder_d_ff if stack == "decoder" else sizes.encoder_d_ff
     if not (0 <= layer < layers and 0 <= neuron < width):
         raise ValueError(
             f"expected a layer below {layers} and a neuron below {width}, got {layer} and {neuron}"
@@ -273,9 +271,9 @@ def run_drivers(
     found = {}
     for name in ("expand", "gate") if sizes.gated else ("expand",):
         weight, bias = model.linear(f"{feed_forward.path}.{name}")
-        followed = _followed(forced, stack, weight[:, neuron].double(), position, into=feed_forward)
+        reading = Readings.one(weight[:, neuron].double())
         own = 0.0 if bias is None else bias[neuron].double()
-        found[name] = _parts(forced, stack, followed, position, biases=own)
+        found[name] = _parts(forced, stack, reading, position, into=feed_forward, biases=own)
     return found
 
 
@@ -349,50 +347,33 @@ def pass_to(model: Seq2SeqModel, trace: Trace, step: int) -> ForcedPass:
     )
 
 
-def _followed(
-    forced: ForcedPass,
-    stack: Stack,
-    reading: Tensor,
-    position: int,
-    into: Sublayer | None = None,
-) -> PartReadings:
-    """Follow one reading (D,) of a position back, from a stack's output or a sublayer's input."""
-    place = torch.tensor([position], device=reading.device)
-    return forced.follow(stack, Readings.one(reading), place, into=into)
-
-
-def _crosses(followed: PartReadings) -> list[tuple[Sublayer, Tensor]]:
+def _crosses(forced: ForcedPass, at: int, reading: Tensor) -> list[tuple[Sublayer, Tensor]]:
     """Return the cross-attentions and the reading (D,) of what each wrote at a step."""
+    place = torch.tensor([at], device=reading.device)
     return [
         (sub, read.directions[0] * read.factors[0])
-        for sub, read in followed.at
+        for sub, read in forced.follow("decoder", Readings.one(reading), place).at
         if sub.kind == "cross"
     ]
-
-
-def _feed_forwards(model: Seq2SeqModel, stack: Stack) -> tuple[int, int]:
-    """Return how many feed-forwards a stack has, and how many neurons each."""
-    sizes = model.description
-    if stack == "decoder":
-        return sizes.n_decoder_layers, sizes.decoder_d_ff
-    return sizes.n_encoder_layers, sizes.encoder_d_ff
 
 
 def _parts(
     forced: ForcedPass,
     stack: Stack,
-    followed: PartReadings,
+    readings: Readings,
     positions: Tensor | int,
     *,
+    into: Sublayer | None = None,
     of_cells: tuple[int, ...] = (),
     biases: Tensor | float = 0.0,
 ) -> Parts:
-    """Take readings (F, n) apart that were followed back through a stack.
+    """Take readings (F, n) of a stack's output apart, or of what a sublayer of it is given.
 
     A single one, at one position, is taken apart by key and neuron too; those of cells have their
     shape. ``biases`` is what is in the biases besides.
     """
-    places = torch.as_tensor(positions, device=followed.of_norms.device).reshape(-1)
+    places = torch.as_tensor(positions, device=readings.factors.device).reshape(-1)
+    followed = forced.follow(stack, readings, places, into=into)
     heads: dict[Kind, list[Tensor]] = {}
     neurons: list[Tensor] = []
     biases = biases + followed.of_norms
@@ -413,9 +394,7 @@ def _parts(
         token=array(token),
         position=None if position is None else array(position),
         heads={kind: array(torch.stack(layers, dim=2)) for kind, layers in heads.items()},
-        # The first feed-forward of a stack is driven by none before it.
-        neurons=array(torch.stack(neurons, dim=2))
-        if neurons
-        else np.zeros((0, _feed_forwards(forced.model, stack)[1])),
+        # Nothing but heads drives the first feed-forward of a stack.
+        neurons=array(torch.stack(neurons, dim=2)) if neurons else np.zeros((0, 0)),
         biases=array(biases),
     )
