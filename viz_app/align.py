@@ -158,7 +158,6 @@ def _writer(path: Path | None) -> Iterator[Callable[[str], object]]:
 
 
 def main(arguments: HeadAlignArguments) -> None:
-    """Align as the arguments say."""
     _check(arguments)
     is_seen = arguments.out is None and sys.stdout.isatty()  # a bar would run into the lines
     with tqdm(unit="pair", disable=is_seen) as bar:

@@ -195,7 +195,6 @@ def _steps(wanted: tuple[int, ...], there: list[int]) -> list[int]:
 
 
 def main(arguments: MeasureArguments) -> None:
-    """Measure the checkpoints of a run and write the files."""
     if arguments.sentences < 1:
         raise ValueError(f"sentences: expected at least 1, got {arguments.sentences}")
     device = arguments.placement.torch_device

@@ -98,7 +98,6 @@ def symmetrise(forward: WordLinks, backward: WordLinks) -> WordLinks:
 
 
 def main(arguments: AlignArguments) -> None:
-    """Align as the arguments say."""
     try:
         import eflomal
     except ModuleNotFoundError:

@@ -76,12 +76,10 @@ class Alignments:
 
 
 def alignments_path(folder: Path) -> Path:
-    """Return the path of the alignments in a run's folder."""
     return folder / "alignments.jsonl"
 
 
 def write_alignments(folder: Path, alignments: Alignments) -> None:
-    """Write alignments into a run's folder."""
     about = _About(ALIGNMENTS_VERSION, alignments.corpus, alignments.sha256, alignments.aligner)
     rows: Iterable[object] = (
         [number, links.source_words, links.target_words, sorted(links.pairs)]

@@ -170,7 +170,6 @@ class PaddedIds:
 
     @classmethod
     def of_pairs(cls, pairs: Sequence[EncodedPair], model: Seq2SeqModel) -> PaddedIds:
-        """Pad both sides of encoded pairs."""
         return cls.of([pair.source for pair in pairs], [pair.target for pair in pairs], model)
 
     @property

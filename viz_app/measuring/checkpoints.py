@@ -153,7 +153,6 @@ class CheckpointSums:
 
     @property
     def step(self) -> int:
-        """Return that of the checkpoint."""
         return self.checkpoint.step
 
     def values(self) -> dict[str, Mapping[Kind, Floats]]:
@@ -161,15 +160,12 @@ class CheckpointSums:
         return {**self.heads.values(), **self.of_weights}
 
     def means(self) -> HeadMeans:
-        """Return the mean outputs of heads, as in their file."""
         return HeadMeans(*self._of, self.outputs.means())
 
     def resamples(self) -> Resamples:
-        """Return what the measures are on resamples, as in their file."""
         return Resamples(*self._of, self.heads.resamples())
 
     def costs(self) -> SentenceCosts:
-        """Return what each head costs each sentence, as in their file."""
         return SentenceCosts(*self._of, *self.heads.costs())
 
     @property

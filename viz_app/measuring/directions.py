@@ -47,7 +47,6 @@ class Direction:
 
     @property
     def heads(self) -> list[Head]:
-        """Return the H heads."""
         return [head for head in self.run.description.all_heads() if head.kind == "cross"]
 
     def align(
@@ -128,7 +127,6 @@ def reverse_pairs(pairs: Iterator[tuple[Pair, WordLinks]]) -> Iterator[tuple[Pai
 
 
 def reverse_links(links: WordLinks) -> WordLinks:
-    """Exchange source and target of links."""
     return {(target, source) for source, target in links}
 
 

@@ -104,7 +104,6 @@ class _TranslatedRow(NamedTuple):
 
 
 def measures_path(folder: Path, step: int) -> Path:
-    """Return the path of the measures of a checkpoint, in a run's folder."""
     return folder / "measures" / f"step-{step:07d}.json"
 
 
@@ -113,7 +112,6 @@ def _sentences_path(folder: Path) -> Path:
 
 
 def measured_steps(folder: Path) -> list[int]:
-    """List the steps whose measures are in a run's folder, in order."""
     matches = (_NAME.fullmatch(path.name) for path in (folder / "measures").glob("step-*.json"))
     return sorted(int(match[1]) for match in matches if match)
 

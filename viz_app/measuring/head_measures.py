@@ -366,7 +366,6 @@ Files from before ``SCORE_MEASURES``, which are the last, were resampled have al
 
 
 def in_groups(*groups: Group) -> tuple[str, ...]:
-    """Return the names of the measures of some groups."""
     return tuple(name for name, measure in MEASURES.items() if measure.group in groups)
 
 

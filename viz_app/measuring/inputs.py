@@ -103,7 +103,6 @@ class MeasuredBatch:
     """The checkpoints with whose maps those of the model are compared, by measure."""
 
     def __post_init__(self) -> None:
-        """Pad the ids."""
         self.ids = PaddedIds.of_pairs(self.pairs, self.model)
         self.places = [pair.number for pair in self.pairs]
         self.tokens = self.ids.is_predicted.sum(dim=-1).double()
@@ -118,7 +117,6 @@ class MeasuredBatch:
 
     @property
     def rows(self) -> list[Rows]:
-        """The rows of the maps of each kind."""
         return [Rows(kind, of, self.ids, self.run) for kind, of in self.once(maps_of).items()]
 
     @cached_property

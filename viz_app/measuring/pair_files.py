@@ -55,7 +55,6 @@ class _Scores:
 
 
 def pairs_path(folder: Path) -> Path:
-    """Return the path of the accuracy on pairs, in a run's folder."""
     return folder / "measures" / "pairs.json"
 
 

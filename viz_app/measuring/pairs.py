@@ -113,7 +113,6 @@ class PairTask:
 
     @property
     def passes(self) -> int:
-        """Return how many targets are scored in all."""
         return 2 * len(self.pairs) * (len(self.steps) + (self.heads + 1 if self.heads else 0))
 
 

@@ -30,7 +30,6 @@ class Resamples(CheckpointRecord):
     no value."""
 
     def __post_init__(self) -> None:
-        """Check that all measures are there, or all but those that older files have not."""
         super().__post_init__()
         counts = (len(RESAMPLED), len(RESAMPLED) - len(SCORE_MEASURES))
         if len(self.deviations["cross"]) not in counts:

@@ -37,7 +37,6 @@ class SentenceCosts(CheckpointRecord):
     """Nats that the whole target loses."""
 
     def __post_init__(self) -> None:
-        """Check that there are sentences, each with tokens."""
         super().__post_init__()
         if not len(self.tokens) or self.tokens.min() < 1:
             raise ValueError("expected at least one sentence, and tokens in each")

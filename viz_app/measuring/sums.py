@@ -105,12 +105,13 @@ class MeasureSums:
         device: torch.device,
         own: Mapping[str, RowMeasure] | None = None,
         *,
-        wanted: Collection[str] = (*MEASURES, *OF_CORPUS),
+        wanted: Collection[str] | None = None,
     ) -> None:
         """Begin with nothing; ``own`` has measures besides ours, of which ``wanted`` are summed."""
-        self._shapes, self._wanted = model.shapes, frozenset(wanted)
+        self._shapes = model.shapes
+        self._wanted = frozenset((*MEASURES, *OF_CORPUS) if wanted is None else wanted)
         added = {name: own_measure(name, each) for name, each in (own or {}).items()}
-        self._measures = {name: MEASURES[name] for name in MEASURES if name in wanted} | added
+        self._measures = {name: MEASURES[name] for name in MEASURES if name in self._wanted} | added
         self._names = (*MEASURES, *added)
         self._of_heads = {
             (name, kind): Bootstrap(layers * heads, device)
@@ -211,11 +212,9 @@ class MeasureSums:
         return found
 
     def of_model(self) -> dict[str, float]:
-        """Return the mean for each name in ``OF_CORPUS``."""
         return {name: float(of.means()[0]) for name, of in self._of_model.items()}
 
     def errors_of_model(self) -> dict[str, float]:
-        """Return the standard error of each mean that ``of_model`` has."""
         return {name: float(of.standard_errors()[0]) for name, of in self._of_model.items()}
 
     def costs(self) -> SentenceCostArrays:

@@ -60,7 +60,6 @@ class CheckpointRecord(Record):
 
     @classmethod
     def path(cls, folder: Path, step: int) -> Path:
-        """Return the path of the file of a checkpoint, in a run's folder."""
         return folder / "measures" / f"step-{step:07d}.{cls.what}.safetensors"
 
     def write(self, folder: Path) -> None:

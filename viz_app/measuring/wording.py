@@ -81,7 +81,6 @@ class Baselines:
         return replace(self, error=self.error * z / 2, first_error=first_error)
 
     def written(self, form: str = ".2f") -> str:
-        """Return what is known of the other two in brackets, with a space before."""
         known = {"an even head": self.even, "checkpoint 0 had": self.first}
         said = [f"{name} {value:{form}}" for name, value in known.items() if not math.isnan(value)]
         return f" ({', '.join(said)})" if said else ""
@@ -139,14 +138,12 @@ class WeightShare(Wording):
     """``text`` for cross-attention, if it is another."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
-        """Say where the head looks, if it does so, and its share."""
         if not self.stands_out(value, beside):
             return f"{value:.2f} of its weight {self.on}{beside.written()}"
         looks = self.across if kind == "cross" and self.across else self.text
         return f"{looks}: {value:.2f} of its weight{beside.written()}"
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
-        """Return whether the share is beyond its bound, an even head's and that at step 0."""
         return beside.is_above(value, LEAST_SHARE) and beside.is_new(value)
 
 
@@ -154,13 +151,11 @@ class Sharpness(Wording):
     """Says an entropy relative to the largest possible one."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
-        """Say whether rows are sharp or almost even, and the entropy."""
         even, sharp = beside.is_above(value, EVEN), self._is_sharp(value, beside)
         how = "spread almost evenly" if even else "sharp" if sharp else "entropy"
         return f"{how}: {value:.2f} of the largest possible entropy{beside.written()}"
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
-        """Return whether rows are sharp or almost even."""
         return beside.is_above(value, EVEN) or self._is_sharp(value, beside)
 
     def _is_sharp(self, value: float, beside: Baselines) -> bool:
@@ -171,7 +166,6 @@ class Cost(Wording):
     """Says what switching a head off costs."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
-        """Say whether the head matters, and the cost."""
         how, verb = self._how(value, beside), "gains" if round(value, 3) < 0 else "costs"
         return (
             f"{how}{': ' * bool(how)}switching it off {verb} {abs(value):.3f}"
@@ -179,7 +173,6 @@ class Cost(Wording):
         )
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
-        """Return whether there is a word for it."""
         return bool(self._how(value, beside))
 
     def _how(self, value: float, beside: Baselines) -> str:
@@ -194,13 +187,11 @@ class Distance(Wording):
     """Says how far a head is from what it is at another checkpoint, which ``text`` names."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
-        """Say whether it is near or far, and the distance."""
         near, far = beside.is_below(value, FAR), self.stands_out(value, beside)
         how = "far from" if far else "near" if near else "at some distance from"
         return f"{how} what it is at {self.text}: distance {value:.2f}"
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
-        """Return whether it is far."""
         return beside.is_above(value, FAR)
 
 
@@ -208,12 +199,10 @@ class ScoreShare(Wording):
     """Says which share of the variance of its scores a part, which ``text`` names, explains."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
-        """Say the part and its share."""
         share = f"{round(value, 2) + 0.0:.2f}{plus_minus(beside.error, '.2f')}"  # no -0.00
         return f"{self.text}: {share} of what tells keys apart{beside.written()}"
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
-        """Return whether the share is beyond its bound and that at step 0."""
         return beside.is_above(value, LEAST_OF_SCORES) and beside.is_new(value)
 
 
@@ -221,7 +210,6 @@ class AlignmentError(Wording):
     """Says an alignment error rate against those of the diagonal and the best possible links."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
-        """Say whether the head follows the word alignment, and the rate."""
         baselines, rate = beside.alignment, f"{value:.2f}{plus_minus(beside.error, '.2f')}"
         if baselines is None:
             return f"alignment error rate {rate} by {self.text}"

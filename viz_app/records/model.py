@@ -172,7 +172,6 @@ class HookPointNode:
 
     @property
     def path(self) -> str:
-        """Full name of the hook point."""
         return self.summary.name
 
 
@@ -192,7 +191,6 @@ class ModuleNode:
 
     @property
     def own(self) -> int:
-        """Number of scalars in ``parameters``."""
         return sum(parameter.count for parameter in self.parameters)
 
     @property
@@ -202,7 +200,6 @@ class ModuleNode:
 
     @property
     def parts(self) -> tuple[ModuleNode, ...]:
-        """The modules among ``children``."""
         return tuple(child for child in self.children if isinstance(child, ModuleNode))
 
     def walk(self) -> Iterator[ModuleNode | HookPointNode]:

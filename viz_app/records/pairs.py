@@ -94,7 +94,6 @@ class MeasuredPairs:
 
     @property
     def phenomena(self) -> list[str]:
-        """Return the names of the phenomena, in the order of the pairs."""
         return list(dict.fromkeys(pair.phenomenon for pair in self.pairs))
 
     def places(self, phenomenon: str = "") -> list[int]:

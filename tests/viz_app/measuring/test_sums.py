@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,14 +22,18 @@ from headwise.viz_app.measuring.alignments import Alignments, Links
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
 from headwise.viz_app.measuring.contributions import contributions
-from headwise.viz_app.measuring.head_measures import MEASURES, RESAMPLED
-from headwise.viz_app.measuring.heads import HeadSum, entropy
-from headwise.viz_app.measuring.inputs import MeasuredBatch, RunInputs, punctuation_ids
+from headwise.viz_app.measuring.even import even_head
+from headwise.viz_app.measuring.files import read_measures, write_measures
+from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES, RESAMPLED, Measure
+from headwise.viz_app.measuring.head_words import describe_value
+from headwise.viz_app.measuring.heads import HeadSum, entropy, rows_with_several_keys, sum_rows
+from headwise.viz_app.measuring.inputs import MeasuredBatch, Rows, RunInputs, punctuation_ids
 from headwise.viz_app.measuring.sums import Bootstrap, MeasureSums, draws
 from headwise.viz_app.measuring.words import links_from_file
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near, rounding
+from tests.viz_app.measures import made_up_measures
 from tests.viz_app.measuring.conftest import PAIRS, float64_by_default
 
 CPU = torch.device("cpu")
@@ -101,6 +106,36 @@ def test_batches_of_1_and_of_32_give_the_same_for_the_model(of_batches: list[Mea
     assert {*together.of_model()} == {*OF_CORPUS}
     for name, value in together.of_model().items():
         assert alone.of_model()[name] == near(value, dtype=np.float32, operations=1), name
+
+
+def test_a_declaration_is_all_that_a_measure_needs(
+    run: TrainedRun, sentences: list[EncodedPair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of docs/add-a-measure.md: it is summed, has a chance level, is in files and in words."""
+
+    def reach(rows: Rows) -> HeadSum:
+        away = [
+            [abs(k - q) for k in range(rows.keys.shape[1])] for q in range(rows.allowed.shape[1])
+        ]
+        values = (rows.weights * torch.tensor(away)).sum(dim=-1)
+        return sum_rows(values, rows_with_several_keys(rows.allowed))
+
+    measure = Measure(name="reach", note="How far.", range="amount", of_rows=reach)
+    for registry in (DESCRIBED, MEASURES):
+        monkeypatch.setitem(registry, "reach", measure)  # type: ignore[arg-type]
+    found = measured(run, 20, [sentences[2:]]).values()["reach"]["cross"]
+    maps = run_trace(load_weights(run, 20, torch.float64).model, run.tokenizers, *PAIRS[2])
+    rows, columns = np.indices(maps.attention["cross"].shape[-2:])
+    expected = (maps.attention["cross"] * np.abs(rows - columns)).sum(axis=-1).mean(axis=-1)
+    assert_near(found, expected, size=float(columns.max()))
+    assert even_head(run.tokenizers, run.counts, sentences[2:])["reach"]["cross"] == near(
+        np.abs(rows - columns).mean()
+    )
+    written = made_up_measures()
+    write_measures(tmp_path, written)
+    read = read_measures(tmp_path, 20).values["reach"]["cross"]
+    assert_near(read, written.values["reach"]["cross"], dtype=np.float16, size=1)
+    assert describe_value("reach", "cross", 1.5) == "reach: 1.50"
 
 
 def test_errors_of_contributions_are_those_of_resampled_sentences(

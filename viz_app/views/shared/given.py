@@ -63,7 +63,6 @@ def _key(run: Run) -> tuple[str, str]:
 
 
 def given_sentences(run: Run) -> GivenSentences | None:
-    """Return the sentences that this session has given to a run."""
     kept: dict[tuple[str, str], GivenSentences] = st.session_state.get("given", {})
     return kept.get(_key(run)) if kept else None
 
@@ -124,7 +123,6 @@ def show_measuring(selection: Selection, steps: Sequence[int]) -> None:
 
 
 def show_others(run: Run) -> None:
-    """Offer to drop what was measured in this session, so that others can be given."""
     st.button(
         "Give other sentences",
         key="give_others",
@@ -192,6 +190,5 @@ def _drop(run: Run) -> None:
 
 
 def _stop() -> None:
-    """End measuring; checkpoints that are done stay."""
     st.session_state.pop("measuring", None)
     redraw_all()

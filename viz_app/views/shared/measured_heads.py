@@ -55,7 +55,6 @@ def choices_over_training(run: Run, measures: Measures | None, head: Head) -> di
 
 
 def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
-    """Say what a value of a measure means for a head."""
     if name == "distance" and measures.distance_to == measures.step:
         return "the checkpoint from which the others' distances are measured"
     if name == "emergence" and not math.isnan(value):

@@ -160,7 +160,6 @@ def _about_targets(run: Run, measured: RunMeasures) -> str:
 
 
 def targets_of(measures: Measures) -> str:
-    """Say what the forced targets of measures are."""
     if measures.translated_at is None:
         return "the references"
     return f"the translations of checkpoint {measures.translated_at:,}"
@@ -194,7 +193,6 @@ def _from_here(folder: Path) -> str:
 
 
 def list_steps(steps: Sequence[int]) -> str:
-    """Write steps one after another."""
     return ", ".join(f"{step:,}" for step in steps)
 
 
@@ -245,7 +243,6 @@ def _aligner_note(run: Run, measures: Measures) -> str:
 
 
 def own_measures(measured: Iterable[Measures]) -> dict[str, OwnMeasure]:
-    """Return the measures that somebody added to ours at any of some checkpoints."""
     return {name: own for measures in measured for name, own in measures.own.items()}
 
 
