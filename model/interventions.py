@@ -11,6 +11,9 @@ has never been.
 
 Models are in evaluation mode; a sequence that is empty or too long for one is a ValueError.
 
+Sources are ids (B, S) with ``</s>``, consumed targets ids (B, T) from ``<s>`` on, both padded on
+the right.
+
 ``B`` batch, ``L`` layers, ``H`` heads, ``Q`` queries, ``K`` = d_k, ``S`` source length,
 ``T`` steps, ``V`` vocabulary.
 """
@@ -41,8 +44,6 @@ from headwise.model.interface import (
 )
 from headwise.model.masks import PADDING, pad
 from headwise.model.readings import Difference, Sublayer
-from headwise.model.turning import ablate as ablate
-from headwise.model.turning import turn as turn
 from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
 
 POSITIONS_AT_A_TIME = 2048
@@ -98,9 +99,7 @@ def head_costs(
     if the target becomes more likely. The ids of the source include ``</s>``, those of the target
     begin with ``<s>``. With ``means``, the mean output (L, H, K) of each head over a corpus, it is
     the cost of mean ablation; without them, of zero ablation.
-
-    Raises:
-        ValueError: if a sequence is empty or too long, or the means are of another shape.
+    Means of another shape are a ValueError.
     """
     sources, targets = (torch.tensor([list(ids)], device=model.device) for ids in (source, target))
     costs = batch_head_costs(model, sources, targets, means=means)
@@ -117,7 +116,7 @@ def batch_head_costs(
 ) -> dict[Kind, Tensor]:
     """Compute ``head_costs`` for each sentence of a batch: (B, L, H) for each kind, in nats.
 
-    Sources are ids (B, S), targets ids (B, T + 1), both padded on the right.
+    Targets are ids (B, T + 1), with the last token that is predicted.
     """
     heads = model.description.all_heads()
     streams = streams_without(model, sources, targets[:, :-1], heads, means=means)
@@ -142,21 +141,11 @@ def streams_without(
 ) -> Tensor:
     """Run a batch without each of some parts of the model, and once as it is.
 
-    A part is a head, or a feed-forward, whose neurons are set to zero (its bias stays). The decoder
-    runs once on B (parts + 1) rows; parts of the decoder share one encoding.
+    A part is a head, or a feed-forward, whose neurons are set to zero (its bias stays); those of
+    the encoder come first. The decoder runs once on B (parts + 1) rows; parts of the decoder share
+    one encoding. In place of heads' outputs stand ``means``, (L, H, K) of each kind, or zero.
 
-    Args:
-        model: the model, in evaluation mode.
-        sources: ids (B, S), ``</s>`` included, padded on the right.
-        consumed: ids (B, T) from ``<s>`` on, padded on the right.
-        parts: those of the encoder come first.
-        means: what stands in place of heads' outputs, (L, H, K) of each kind; None for zero.
-
-    Returns:
-        The decoder's outputs, (parts + 1, B, T, D); the last ones are without ablation.
-
-    Raises:
-        ValueError: if a sequence is empty or too long for the model, or means do not fit it.
+    Return the decoder's outputs, (parts + 1, B, T, D); the last ones are without ablation.
     """
     if means is not None:
         _require_means(model, means)
@@ -189,21 +178,9 @@ def run_copies(
 ) -> Tensor:
     """Run a batch some times over, under the caller's edits, which change each copy otherwise.
 
-    Only the first copies have an encoding each; all others share another one, of a row that no
-    edit of the encoder may name.
-
-    Args:
-        model: the model, in evaluation mode.
-        sources: ids (B, S), ``</s>`` included, padded on the right.
-        consumed: ids (B, T) from ``<s>`` on, padded on the right.
-        number: how many copies the decoder runs on, more than ``of_encoder``.
-        of_encoder: how many of them are encoded by themselves; they come first.
-
-    Returns:
-        The decoder's outputs, (number, B, T, D).
-
-    Raises:
-        ValueError: if a sequence is empty or too long for the model.
+    Only the first ``of_encoder`` copies, fewer than ``number``, have an encoding each; all others
+    share another one, of a row that no edit of the encoder may name. Return the decoder's outputs,
+    (number, B, T, D).
     """
     size = len(sources)
     memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))
@@ -246,10 +223,10 @@ def effects_of_parts(
 ) -> Tensor:
     """Compute what the difference of two logits at the last step loses without each part.
 
-    This is the whole effect of a part: what later layers make of it is in it.
+    This is the whole effect of a part, (parts,), float64: what later layers make of it is in it.
 
     Args:
-        model: the model, in evaluation mode.
+        model: the model.
         source: ids (1, S).
         consumed: ids (1, T) up to the step that predicts the word.
         difference: which difference.
@@ -257,12 +234,6 @@ def effects_of_parts(
         known: losses that are known already, by their place among the parts. What is found is added
             batch by batch, so that a call which was ended by an exception can be gone on with.
         note_done: is told how many parts are done, after every batch.
-
-    Returns:
-        One number a part, (parts,), float64.
-
-    Raises:
-        ValueError: if a sequence is empty or too long for the model.
     """
     known = {} if known is None else known
     order = [place for place in range(len(parts)) if place not in known]
@@ -287,16 +258,8 @@ def effects_of_sources(
 ) -> Tensor:
     """Compute what the difference at the last step loses when source tokens are left out.
 
-    Args:
-        model, consumed, difference: as for ``effects_of_parts``.
-        source: ids of the source.
-        spans: which tokens are left out together.
-
-    Returns:
-        One number a span, (spans,), float64; NaN where nothing would be left of the source.
-
-    Raises:
-        ValueError: as ``effects_of_parts`` does.
+    Arguments are as for ``effects_of_parts``. Return one number a span of tokens that are left out
+    together, (spans,), float64; NaN where nothing would be left of the source.
     """
     lists = [[*source[: span.start], *source[span.stop :]] for span in spans]
     padded = pad([ids for ids in [*lists, list(source)] if ids])

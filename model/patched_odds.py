@@ -41,7 +41,7 @@ def patched_odds(
     A patch that puts in what is there already is not run: it has A's odds, to the bit.
 
     Args:
-        model: the model, in evaluation mode.
+        model: the model.
         a: the pass that is patched.
         b: the pass whose tensors are put in; of the same target.
         difference: which two words.

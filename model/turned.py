@@ -3,7 +3,7 @@
 A head's *strength* multiplies its output before W_O: 0 switches the head off, 1 is the model, and
 below 0 the head writes the opposite. (The bias of W_O belongs to all heads and stays.) A *pinned*
 row is that of one query: its weights are all on one key, or the same on every key that the query
-may attend to, whatever the scores are. ``turn`` of ``model/interventions.py`` runs a model so.
+may attend to, whatever the scores are. ``turn`` of ``model/turning.py`` runs a model so.
 
 Nothing here needs torch, since records, links and files have it too. Layers, heads, rows and keys
 are counted from 0; in names, as links and commands have them, from 1.

@@ -57,11 +57,8 @@ def costs_of_unread(
         note_done: is told how many are done, after every batch.
 
     Returns:
-        One number a change, (changes,), in nats, float64; below 0 where the target becomes
-        likelier.
-
-    Raises:
-        ValueError: if a sequence is empty or too long for the model, or has no such key.
+        (changes,), in nats, float64; below 0 where the target becomes likelier. A key that there is
+        not is a ValueError.
     """
     sources, targets = (torch.tensor([list(ids)], device=model.device) for ids in (source, target))
     consumed = targets[:, :-1]

@@ -94,15 +94,7 @@ def require_time(
     steps: int,
     most_seconds: float = MOST_SECONDS,
 ) -> None:
-    """Raise ``ValueError`` if the passes of ``run_patching`` would take too long.
-
-    Args:
-        model: its shapes.
-        source: tokens of A.
-        stretches: which tokens of the two sources correspond.
-        steps: target steps up to the one that is asked about.
-        most_seconds: for how long a processor may be busy.
-    """
+    """Raise ``ValueError`` if passes over so many tokens of A, and target steps, take too long."""
     parts = patch_names(model.shapes, len(stretches), steps).values()
     names = [name for part in parts for name in part.ravel().tolist()]
     work = len(names) * decoding_work(model, source, steps)
@@ -141,11 +133,8 @@ def run_patched_translation(
 
     A patch of the encoder is there from the beginning. One of the decoder is at the positions of
     the shared target up to the step: these are kept, and the translation goes on after them.
-
-    Args:
-        model, trace, other, step: as for ``run_patching``.
-        name: one of ``patch_names``; a ``ValueError`` if there is nothing in B to take.
-        prefix: how every target begins.
+    A name of ``patch_names`` for which B has nothing to take is a ``ValueError``; ``prefix`` is how
+    every target begins.
     """
     with turn(model, trace.turned):
         pair = _Pair.of(model, trace, other, step)

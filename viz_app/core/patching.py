@@ -160,11 +160,7 @@ def patch_names(
 
     ``stream.encoder.2.5`` is what the encoder's second layer leaves at the fifth stretch (0 is what
     its first layer reads), ``cross.2.4`` a head, ``sublayer.decoder.1.cross`` a sublayer.
-
-    Args:
-        shapes: layers and heads of each kind of attention.
-        stretches: how many the source of A has.
-        steps: target steps up to the one that is asked about.
+    ``shapes`` are layers and heads of each kind of attention.
     """
     layers = {"encoder": shapes["encoder_self"][0], "decoder": shapes["decoder_self"][0]}
     rows: dict[str, list[list[str]]] = {}
@@ -196,13 +192,7 @@ def sublayer_label(name: str) -> str:
 
 
 def patch_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> str:
-    """Return how people read the name of a patch.
-
-    Args:
-        name: one of ``patch_names``.
-        stretches: labels of the stretches of A's source.
-        tokens: labels of the tokens of the target that are consumed.
-    """
+    """Return how people read the name of a patch, by labels of A's stretches and of the target."""
     what, *place = name.split(".")
     if what == "stream":
         stack, layer, column = place[0], int(place[1]), int(place[2]) - 1

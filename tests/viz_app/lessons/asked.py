@@ -11,10 +11,10 @@ import torch
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.interface import Head, Kind
-from headwise.model.interventions import ablate
 from headwise.model.runs import log_file, read_log_file
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
+from headwise.model.turning import ablate
 from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.question import (

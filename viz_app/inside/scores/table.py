@@ -67,16 +67,9 @@ def score_table(
 ) -> ScoreTable:
     """Return the table of a key, its layers as groups but for one that is unfolded on each side.
 
-    Args:
-        parts: the row of scores.
-        key: the key, from 0.
-        against_mean: whether the mean over the keys that the query may attend to is taken off,
-            since a softmax sees only differences within a row.
-        query_layer, key_layer: the layer that is unfolded into its heads and its feed-forward,
-            from 1; 0 for none.
-
-    Raises:
-        ValueError: if the query may not attend to the key.
+    With ``against_mean`` the mean over the keys that the query may attend to is taken off, since a
+    softmax sees only differences within a row. ``query_layer`` and ``key_layer`` are unfolded into
+    heads and feed-forward, from 1; 0 for none. A key beyond the row's is a ValueError.
     """
     tables = parts.tables()  # (A, C, M)
     if not 0 <= key < tables.shape[-1]:

@@ -32,6 +32,10 @@ from headwise.viz_app.views.why.attributed import agreement_said, show_attribute
 
 _WIDE, _HALF, _THIRD = 620, 420, 300
 """Pixels of maps in a window of 1,280."""
+_CONSTRUCTED = {
+    "encoder": "the embedding of the only token that differs",
+    "decoder": "the decoder's last layer where the odds are read",
+}
 
 
 def show_patching(selection: Selection, asked: Asked, quick: Patching, names: list[str]) -> None:
@@ -173,15 +177,15 @@ def _show_streams(
     }
     titles = {"encoder": "source token", "decoder": "token of the shared target so far"}
     said = st.container()
-    suffices, constructed = [], False
+    suffices, constructed = [], []
     for stack, place in zip(columns, st.columns([3, 2], gap="medium"), strict=True):
         part = f"stream_{stack}"
         shares = found.restored(found.parts()[part])
         rows = ["embedding", *(f"layer {n}" for n in range(1, len(shares)))]
         where = "none"
         if (first := found.earliest(stack)) is not None:
-            given = found.by_construction(stack, first)
-            constructed |= given
+            if given := found.by_construction(stack, first):
+                constructed.append(_CONSTRUCTED[stack])
             where = f"{rows[first[0]]}, “{columns[stack][first[1]]}” ({shares[first]:+.2f}"
             where += ", by construction)" if given else ")"
         suffices.append(f"{stack}: {where}")
@@ -200,11 +204,8 @@ def _show_streams(
     said.markdown(
         "Copying one place of B into A, the earliest that suffices to move A's odds at least "
         f"halfway to B's, {escape_markdown('; '.join(suffices))}. {_halfway_said(found, names)}"
-        + (
-            " By construction: the embedding of the only token that differs, and the decoder's "
-            "last layer where the odds are read, have all of B in every model."
-        )
-        * constructed
+        + f" By construction: {' and '.join(constructed)} has all of B in every model."
+        * bool(constructed)
     )
     refused = [
         label
