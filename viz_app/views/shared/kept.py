@@ -18,7 +18,7 @@ import numpy as np
 
 LARGE = 2**17
 """Bytes from which on a result, with its key, is a large one."""
-_LEAST = 2**20
+_LEAST = 3 * 2**19
 """Bytes that a large one counts at least: when it goes, its small arrays leave holes in the heap,
 which had 400 of 900 MiB in holes after 700 sentences."""
 _WALKED = 1_000

@@ -75,7 +75,7 @@ def use_few_arenas() -> None:
     """
     if set_option := getattr(_libc(), "mallopt", None):
         set_option(_ARENAS, 2)
-        set_option(_MAPPED, 2**18)
+        set_option(_MAPPED, 2**17)
 
 
 def _nobody_is_connected() -> bool:
