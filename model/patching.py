@@ -21,7 +21,7 @@ from torch import Tensor
 from headwise.model.decoding.greedy import greedy
 from headwise.model.hooks import capture, edit
 from headwise.model.interface import Seq2SeqModel, Stack, WordSpan
-from headwise.model.readings import Difference, Sublayer, sublayers
+from headwise.model.readings import Difference, sublayers
 
 STACKS: tuple[Stack, Stack] = ("encoder", "decoder")
 
@@ -106,25 +106,15 @@ def stream_points(model: Seq2SeqModel, stack: Stack) -> list[str]:
     ]
 
 
-def output_point(sublayer: Sublayer) -> str:
-    """Name the hook point of what a sublayer writes into the stream, all its heads together."""
-    return f"{sublayer.path}.output"
-
-
-def heads_point(attention: Sublayer) -> str:
-    """Name the hook point of the outputs of an attention's heads, before W_O."""
-    return f"{attention.path}.heads"
-
-
 def patch_points(model: Seq2SeqModel) -> list[str]:
     """Name all hook points that patches of streams, heads and sublayers replace."""
     names = []
     for stack in STACKS:
         names += stream_points(model, stack)
         for sublayer in sublayers(model, stack):
-            names.append(output_point(sublayer))
-            if sublayer.kind is not None:
-                names.append(heads_point(sublayer))
+            names.append(f"{sublayer.path}.output")
+            if sublayer.kind is not None:  # outputs of its heads, before W_O
+                names.append(f"{sublayer.path}.heads")
     return names
 
 
