@@ -33,7 +33,7 @@ from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.views.shared.lesson_panel import make_asked
+from headwise.viz_app.views.shared.lesson_panel import shown_on
 from headwise.viz_app.views.shared.lessons import view_of
 from headwise.viz_app.views.state import View
 from headwise.viz_app.why.word.account import run_account
@@ -108,11 +108,8 @@ def asked_of(step: Step, lesson: Lesson, name: str, text: str) -> Asked:
     view = dataclasses.replace(view, step=at_step, layer=layer)
 
     def asked(view: View) -> Asked:
-        return make_asked(
-            view,
-            step.page,
-            run.description,
-            trace,
+        return dataclasses.replace(
+            shown_on(step.page, view, run.description, trace),
             curves=curves_of(name),
             costs=lambda: {view.kind: costs_of(name, at_step, text, view.kind)},
             pairs=lambda: pairs_of(name),

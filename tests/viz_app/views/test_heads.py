@@ -568,6 +568,19 @@ def test_heads_like_the_chosen_one_are_listed_and_opened(
     assert "no other run of this tokenizer" in note.value
 
 
+def test_examples_that_a_model_cannot_take_are_named_in_place(
+    start: Start, own_root: Path, measured: Every
+) -> None:
+    long = [replace(each, source=" ".join([each.source] * 20)) for each in SENTENCES]
+    write_measures(own_root / "tiny", replace(measured[60], sentences=tuple(long)))
+    app = start(alike_in="this checkpoint")
+    assert {*app.errors} == {
+        "expected pairs that the model can take, got none but 0 with an empty side, 0 with a "
+        "repeated source, 2 too long for the model"
+    }
+    assert "Choose on what: rows of 2 example sentences are searched" in app.captions
+
+
 def test_an_example_opens_with_its_target_and_a_failure_with_none(
     start: Start, lists: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:

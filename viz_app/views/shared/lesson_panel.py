@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
-from headwise.model.interface import Description, Head, Kind
+from headwise.model.interface import Description, Head
 from headwise.model.ties import descending
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.curves import curve_of
@@ -24,14 +24,10 @@ from headwise.viz_app.analysis.question import (
 )
 from headwise.viz_app.analysis.questions import Way, ask, read_parameters
 from headwise.viz_app.analysis.vector_questions import scaled_row
-from headwise.viz_app.core.circuits import ScoreParts, score_parts
-from headwise.viz_app.core.patching import PatchedPair
-from headwise.viz_app.core.written import HeadDictionary
+from headwise.viz_app.core.circuits import score_parts
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.lessons.records import Lesson, Step
-from headwise.viz_app.records.measures import Curve
-from headwise.viz_app.records.pairs import MeasuredPairs
-from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
 from headwise.viz_app.views.shared.accounts import (
     asked_account,
@@ -144,11 +140,8 @@ def _ask(
     """Ask the question of a step of what the page shows."""
     run = selection.run
     rows = log_of(run.folder, "metrics.jsonl")
-    asked = make_asked(
-        view(),
-        page,
-        run.description,
-        trace,
+    asked = replace(
+        shown_on(page, view(), run.description, trace),
         curves={name: curve_of(rows, name) for name in _CURVES},
         costs=lambda: head_costs_of(run, selection.step, selection.text, trace.target_ids),
         pairs=lambda: pairs_of(run).measured,
@@ -167,21 +160,7 @@ def _ask(
     return asked, ask(step.ask, read_parameters(step.ask, step.parameters), asked)
 
 
-def make_asked(
-    shown: View,
-    page: str,
-    model: Description,
-    trace: Trace,
-    *,
-    curves: Mapping[str, Curve],
-    costs: Callable[[], Mapping[Kind, Floats]],
-    pairs: Callable[[], MeasuredPairs | None],
-    turned: Callable[[], Trace],
-    account: Callable[[], Compared],
-    patched_pair: Callable[[], PatchedPair],
-    score_parts: Callable[[Head, int], ScoreParts],
-    written: Callable[[Head], HeadDictionary],
-) -> Asked:
+def shown_on(page: str, shown: View, model: Description, trace: Trace) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
     kind, inside = shown.kind, page == "inside"
     row = 0 if kind == "encoder_self" else shown.at
@@ -197,14 +176,6 @@ def make_asked(
         column=column if column is not None and column < columns else None,
         cells="weight" if inside else shown.translate.cells,
         show="head" if inside else shown.translate.show,
-        curves=curves,
-        costs=costs,
-        pairs=pairs,
-        turned=turned,
-        account=account,
-        patched_pair=patched_pair,
-        score_parts=score_parts,
-        written=written,
     )
 
 
