@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from headwise.model.interface import Description
@@ -107,7 +108,7 @@ class TransformerConfig:
         """Return d_k, given or derived."""
         return self.d_k if self.d_k is not None else self.d_model // self.n_heads
 
-    @property
+    @cached_property
     def description(self) -> Description:
         """Return the properties of the model that pages and analyses use."""
         return Description(

@@ -27,7 +27,7 @@ _MOST_BYTES = 2**16
 """Most bytes of a message that is looked into for the page that begins; pictures have more."""
 
 
-_SHARED = ("_intended_page_script_hash", "_intended_page_name", "_current_page_script_hash")
+SHARED = ("_intended_page_script_hash", "_intended_page_name", "_current_page_script_hash")
 """What a session knows of the page that is drawn."""
 
 
@@ -113,5 +113,5 @@ class _OfThread:
 
 def keep_threads_apart() -> None:
     """Have each thread of a session draw the page that it was started for."""
-    for name in _SHARED:
+    for name in SHARED:
         setattr(PagesManager, name, _OfThread(name))

@@ -62,6 +62,7 @@ def run_trace(
     *,
     top_k: int = 10,
     turned: Turned = AS_IT_IS,
+    read: Sequence[int] | None = None,
 ) -> Trace:
     """Translate a sentence (or take a forced target) and record everything on the way.
 
@@ -74,14 +75,16 @@ def run_trace(
         target: the target's text, or its ids from ``<s>`` on; None lets the model decode greedily.
         top_k: how many of the likeliest tokens to keep at each step.
         turned: strengths of heads and pinned rows, in decoding too.
+        read: the ids of the source, if they are known and the model can read them.
 
     Raises:
         ValueError: if the source or the target is empty or too long for the model, or for the
             memory that is free, or the model does not have a head that is turned, or the sentence a
             key.
     """
-    source_ids = tokenizers.encode_source(source.strip())
-    require_source(model.description, source, source_ids)
+    source_ids = list(read) if read is not None else tokenizers.encode_source(source.strip())
+    if read is None:
+        require_source(model.description, source, source_ids)
     about, on_cpu = model.description, model.device.type == "cpu"
     if on_cpu:  # the source alone may take too much
         require_memory(trace_bytes(about, len(source_ids), 1))

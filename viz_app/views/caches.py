@@ -218,6 +218,13 @@ def tokens_of(run: Run, side: str, ids: Sequence[int]) -> Tokens:
     return to_tokens(getattr(run.tokenizers, side), ids)
 
 
+def source_of(run: Run, text: str) -> Ids:
+    """Return the ids of a source; a ``ValueError`` if the model cannot read it."""
+    source = tuple(run.tokenizers.encode_source(text.strip()))
+    require_source(run.description, text, source)
+    return source
+
+
 def trace_of(
     run: Run, step: int, text: str, target: Ids | None = None, *, turned: Turned = AS_IT_IS
 ) -> Trace:
@@ -226,15 +233,14 @@ def trace_of(
     A translation that is also given as a target has one trace: only ``forced`` differs.
     """
     weights, forced = weights_of(run, step), target is not None
-    source = run.tokenizers.encode_source(text.strip())
-    require_source(run.description, text, source)
-    ids = translation_of(run, step, text, turned=turned) if target is None else target
+    source = source_of(run, text)
+    ids = translation_of(run, step, source, turned=turned) if target is None else target
     name, sha256 = run.name, weights.sha256
     # The tokenizers of the run that is open: its files may be others by now.
     tokenizers = run.tokenizers_sha256
 
     def compute() -> Trace:
-        trace = run_trace(weights.model, run.tokenizers, text, ids, turned=turned)
+        trace = run_trace(weights.model, run.tokenizers, text, ids, turned=turned, read=source)
         return replace(trace, run=name, forced=False)  # the name under which the app lists it
 
     key = (name, tokenizers, step, sha256, text, ids, turned)
@@ -270,13 +276,13 @@ def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace
     )
 
 
-def translation_of(run: Run, step: int, text: str, *, turned: Turned = AS_IT_IS) -> Ids:
-    """Translate a sentence greedily, perhaps with heads turned; return the ids."""
+def translation_of(run: Run, step: int, text: str | Ids, *, turned: Turned = AS_IT_IS) -> Ids:
+    """Translate a text, or ``source_of`` it, greedily, perhaps with heads turned; return ids."""
     return continuation_of(run, step, text, run.tokenizers.prefix, turned=turned)
 
 
 def continuation_of(
-    run: Run, step: int, text: str, prefix: Ids, *, turned: Turned = AS_IT_IS
+    run: Run, step: int, text: str | Ids, prefix: Ids, *, turned: Turned = AS_IT_IS
 ) -> Ids:
     """Continue a target greedily from its first ids; return all ids, from ``<s>`` on."""
 
@@ -301,9 +307,7 @@ def continuation_of(
 def decoder_lens_of(run: Run, step: int, texts: tuple[str, ...]) -> list[list[str]]:
     """Translate sentences from the encoder's embedding and each of its layers: layer, sentence."""
     weights = weights_of(run, step)
-    sources = [tuple(run.tokenizers.encode_source(text.strip())) for text in texts]
-    for text, source in zip(texts, sources, strict=True):
-        require_source(run.description, text, source)
+    sources = [source_of(run, text) for text in texts]
 
     def compute() -> list[list[str]]:
         layers = decoder_lens(weights.model, sources, run.tokenizers.prefix)
@@ -415,7 +419,7 @@ def head_means_of(run: Run, step: int) -> HeadMeans | None:
 
 def _of_sentence(
     what: str,
-    sentence: tuple[Run, int, str],
+    sentence: tuple[Run, int, str | Ids],
     given: tuple[Any, ...],
     compute: Callable[..., Result],
     *,
@@ -425,14 +429,13 @@ def _of_sentence(
 ) -> Result:
     """Compute something from a model, the ids of a source and what else is given, and cache it.
 
-    ``sentence`` has the run, the step and the text; ``needs`` is told the model's description and
-    the source's length; all else is as for ``cached``. Without facts, a target is given first,
-    whose length is logged.
+    ``sentence`` has the run, the step and the text, or its ids; ``needs`` is told the model's
+    description and the source's length; all else is as for ``cached``. Without facts, a target is
+    given first, whose length is logged.
     """
     run, step, text = sentence
     weights = weights_of(run, step)
-    source = tuple(run.tokenizers.encode_source(text.strip()))
-    require_source(run.description, text, source)
+    source = source_of(run, text) if isinstance(text, str) else text
     about: Facts = {"run": run.name, "step": step, "source": len(source)}
 
     def described(found: Result) -> Facts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -43,6 +44,9 @@ Offered = tuple[tuple[str, ...], tuple[int, ...]]
 """Names of runs, and steps of the selected one."""
 FilesState = tuple[Offered, tuple[Stamp | None, ...]]
 """Runs and steps that there are, and the stamps of some files."""
+
+_with_page: ContextVar[bool] = ContextVar("with_page", default=False)
+"""Whether a panel is drawn with what is around it, not again by itself."""
 
 
 def note_whole() -> None:
@@ -80,7 +84,7 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
         @st.fragment(key=key)
         @wraps(draw)
         def run_panel(*args: Any, **kwargs: Any) -> None:
-            if apply_changes() or _page_is_old():
+            if apply_changes() or (not _with_page.get() and _page_is_old()):
                 write_address(drawn=False)  # the browser may have asked with the one before
                 st.rerun()
             with drawing(key), show_user_errors(), turns().page():
@@ -89,7 +93,11 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
 
         @wraps(draw)
         def run_first(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
-            run_panel(*map(_lightened, args), **{k: _lightened(v) for k, v in kwargs.items()})
+            outside = _with_page.set(True)  # what it is given was read just now
+            try:
+                run_panel(*map(_lightened, args), **{k: _lightened(v) for k, v in kwargs.items()})
+            finally:
+                _with_page.reset(outside)
 
         return run_first
 

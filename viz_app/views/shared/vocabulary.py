@@ -51,9 +51,13 @@ class SpecialTokens:
 
 def special_tokens_of(run: Run) -> SpecialTokens:
     """Return the start and the end of every target of a run."""
-    ids = run.tokenizers.encode_target("")
-    start, end = run.tokenizers.target.tokens([ids[0], ids[-1]])
-    return SpecialTokens(token_label(start), token_label(end))
+
+    def name() -> SpecialTokens:
+        start, *_, end = run.tokenizers.encode_target("")
+        return SpecialTokens(*map(token_label, run.tokenizers.target.tokens([start, end])))
+
+    key = run.tokenizers_sha256
+    return cached("special tokens", key, name, facts=lambda _: {"run": run.name})
 
 
 @dataclass(frozen=True)
