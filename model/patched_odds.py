@@ -51,10 +51,7 @@ def patched_odds(
         note_done: is told how many patches are done, after every batch.
 
     Returns:
-        (patches,), float64.
-
-    Raises:
-        ValueError: if the two passes have another target.
+        (patches,), float64. Two passes over different targets are a ``ValueError``.
     """
     if not torch.equal(a.consumed, b.consumed):
         raise ValueError("expected two passes over one target, got two targets")

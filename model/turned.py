@@ -76,11 +76,7 @@ class PinnedRow(NamedTuple):
 
 
 def parse_turned(name: str) -> TurnedHead:
-    """Return what ``str`` of a turned head wrote; a head alone is off.
-
-    Raises:
-        ValueError: if it names no head, or a strength out of range.
-    """
+    """Return what ``str`` of a turned head wrote; a head alone is off. Others are a ValueError."""
     head, colon, strength = name.partition(":")
     if not colon:
         return TurnedHead(parse_head(name))
@@ -94,11 +90,7 @@ def parse_turned(name: str) -> TurnedHead:
 
 
 def parse_pinned(name: str) -> PinnedRow:
-    """Return what ``str`` of a pinned row wrote, of one on a key or on the mean.
-
-    Raises:
-        ValueError: if it names no such row.
-    """
+    """Return what ``str`` of a row on a key or the mean wrote; anything else is a ValueError."""
     if match := _PIN_NAME.fullmatch(name):
         onto = None if match[3] == MEAN else int(match[3]) - 1
         return _checked_pin(PinnedRow(parse_head(match[1]), int(match[2]) - 1, onto))

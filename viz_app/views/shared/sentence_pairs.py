@@ -156,14 +156,7 @@ def patched_pair_of(selection: Selection, trace: Trace, note_done: NoteDone) -> 
 def patching_of(
     weights: Weights, pair: TracedPair, at: int, words: tuple[int, int], note_done: NoteDone
 ) -> Patching:
-    """Run the first sentence of a pair once for each thing that can be taken from the second.
-
-    If ``note_done`` ends it, the next call goes on from there.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the two words are the same, or it would take too long.
-    """
+    """Ask ``run_patching`` of a pair; if ``note_done`` ends it, the next call goes on from there."""
     return ask_slowly(weights, run_patching, pair.a, note_done, pair.b.source, at, words)
 
 
