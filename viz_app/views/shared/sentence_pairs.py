@@ -156,7 +156,7 @@ def patched_pair_of(selection: Selection, trace: Trace, note_done: NoteDone) -> 
 def patching_of(
     weights: Weights, pair: TracedPair, at: int, words: tuple[int, int], note_done: NoteDone
 ) -> Patching:
-    """Ask ``run_patching`` of a pair; if ``note_done`` ends it, the next call goes on from there."""
+    """Ask ``run_patching`` of a pair; if ``note_done`` ends it, the next call goes on there."""
     return ask_slowly(weights, run_patching, pair.a, note_done, pair.b.source, at, words)
 
 
