@@ -156,7 +156,8 @@ def test_commands_of_the_page_from_the_shell_run(
         python, option, module, *arguments = words
         assert (python, option) == (".venv/bin/python", "-m")
         monkeypatch.setattr(sys, "argv", [module, *arguments])
-        monkeypatch.delitem(sys.modules, module, raising=False)
+        for name in (module, f"{module}.__main__"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
         with standard_input("".join(f"{text}\n" for text in shlex.split(echoed)[1:])):
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         printed = capsys.readouterr().out
