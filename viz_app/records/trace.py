@@ -7,17 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.model.interface import Head, Kind
+from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.turned import Turned
 from headwise.viz_app.records.texts import shorten
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
+Ints = NDArray[np.int64]
+OfKinds = Mapping[Kind, Floats]
 SPECIAL_IDS = frozenset({0, 2, 3})
 """Ids of ``<pad>``, ``<s>`` and ``</s>`` in runs of ours; ``<unk>`` is not among them, since it
 replaces a word."""
@@ -98,21 +101,21 @@ class StackInput:
 class Predictions:
     """The decoder's predictions are recorded for each of T steps; logarithms are natural."""
 
-    log_probability: Floats
+    log_probability: Annotated[Floats, "T"]
     """Log-probability of the actual next token, (T,)."""
-    rank: NDArray[np.int64]
+    rank: Annotated[Ints, "T"]
     """Rank of the actual next token, 1 = likeliest, (T,); equally likely ones share it, as
     ``model/ties.py`` says."""
-    entropy: Floats
+    entropy: Annotated[Floats, "T"]
     """Entropy of the predicted distribution in nats, (T,)."""
-    top_ids: NDArray[np.int64]
+    top_ids: Annotated[Ints, "T k"]
     """Ids of the k likeliest tokens, likeliest first, (T, k)."""
-    top_log_probability: Floats
+    top_log_probability: Annotated[Floats, "T k"]
     """Log-probabilities of ``top_ids``, (T, k)."""
-    lens_ids: NDArray[np.int64]
+    lens_ids: Annotated[Ints, "Ld+1 T k"]
     """Ids of the k likeliest tokens when the decoder's input (first) or the stream after each layer
     is unembedded, (L + 1, T, k)."""
-    lens_log_probability: Floats
+    lens_log_probability: Annotated[Floats, "Ld+1 T k"]
     """Log-probabilities of ``lens_ids``, (L + 1, T, k)."""
 
 
@@ -125,6 +128,10 @@ class Trace:
     Row t of ``decoder_self`` and ``cross`` consumes ``consumed[t]`` and predicts ``predicted[t]``.
     The keys of ``encoder_self`` and ``cross`` are the source, those of ``decoder_self`` the
     consumed tokens. Rows sum to 1.
+
+    The axes of arrays stand in the annotations, for all parts of a field; ``ARRAYS`` and the files
+    follow from them. ``Le`` and ``Ld`` are the layers of encoder and decoder, ``De`` and ``Dd``
+    their d_model.
     """
 
     run: str
@@ -138,25 +145,22 @@ class Trace:
     source: Tokens
     consumed: Tokens
     predicted: Tokens
-    attention: Mapping[Kind, Floats]
+    attention: Annotated[OfKinds, "L H Q M"]
     """Attention weights, (L, H, Q, M)."""
-    value_norms: Mapping[Kind, Floats]
+    value_norms: Annotated[OfKinds, "L H M"]
     """‖v W_O‖ of each key: how long its value is after the output projection, (L, H, M)."""
-    head_sum_norms: Mapping[Kind, Floats]
+    head_sum_norms: Annotated[OfKinds, "L Q M"]
     """‖Σ_h α_h v_h W_O‖: how long the vector is that all heads of a layer together add to a query's
     output for a key, (L, Q, M), each head times its strength. Traces that were saved before it was
     recorded do not have it: then it is empty."""
-    queries: Mapping[Kind, Floats]
-    """(L, H, Q, K)."""
-    keys: Mapping[Kind, Floats]
-    """(L, H, M, K)."""
-    values: Mapping[Kind, Floats]
-    """(L, H, M, K)."""
-    source_embedding: StackInput
-    target_embedding: StackInput
-    encoder_stream: Floats
+    queries: Annotated[OfKinds, "L H Q K"]
+    keys: Annotated[OfKinds, "L H M K"]
+    values: Annotated[OfKinds, "L H M K"]
+    source_embedding: Annotated[StackInput, "S De"]
+    target_embedding: Annotated[StackInput, "T Dd"]
+    encoder_stream: Annotated[Floats, "Le+1 S De"]
     """The encoder's input and the output of each layer, (L + 1, S, D)."""
-    decoder_stream: Floats
+    decoder_stream: Annotated[Floats, "Ld+1 T Dd"]
     """The decoder's input and the output of each layer, (L + 1, T, D)."""
     predictions: Predictions
     top_tokens: tuple[tuple[str, ...], ...]
@@ -221,20 +225,55 @@ class Trace:
 
     def arrays(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """Yield every array with its name in exported files, such as ``attention_cross``."""
-        for name in ("attention", "value_norms", "head_sum_norms", "queries", "keys", "values"):
-            for kind, array in getattr(self, name).items():
-                yield f"{name}_{kind}", array
-        for side in ("source", "target"):
-            for part, array in vars(getattr(self, f"{side}_embedding")).items():
-                if array is not None:
-                    yield f"{side}_embedding_{part}", array
-        yield "encoder_stream", self.encoder_stream
-        yield "decoder_stream", self.decoder_stream
-        yield from vars(self.predictions).items()
+        for name, place in ARRAYS.items():
+            found = getattr(self, place.field)
+            if place.part:
+                of_part = found.get if isinstance(found, Mapping) else vars(found).get
+                found = of_part(place.part)
+            if found is not None:
+                yield name, found
 
 
-_WITHOUT_ARRAYS = (
-    *("run", "step", "sha256", "source_text", "target_text", "forced", "source", "consumed"),
-    *("predicted", "top_tokens", "lens_tokens", "summary", "checks", "turned"),
-)
-"""The fields of a trace that have no arrays."""
+@dataclass(frozen=True)
+class ArrayPlace:
+    """Where an array is in a ``Trace``, with its axes and type."""
+
+    field: str
+    part: str
+    """The kind of attention, or the field of the record in that field; "" if it is the field."""
+    axes: str
+    """Such as ``Ld H_cross T S``; those of one name are of one length."""
+    dtype: np.dtype[Any]
+
+
+LAYERS_QUERIES_KEYS: dict[Kind, tuple[str, str, str]] = {
+    "encoder_self": ("Le", "S", "S"),
+    "decoder_self": ("Ld", "T", "T"),
+    "cross": ("Ld", "T", "S"),
+}
+"""Axes of each kind of attention; those of heads and of their width are ``H_kind``, ``K_kind``."""
+
+
+def _places() -> Iterator[tuple[str, ArrayPlace]]:
+    """Yield each array's name in files, and its place, as the annotations declare them."""
+    for field, hint in get_type_hints(Trace, include_extras=True).items():
+        of, axes = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, "")
+        if of is OfKinds:
+            for kind in KINDS:
+                names = dict(zip("LQM", LAYERS_QUERIES_KEYS[kind], strict=True))
+                own = " ".join(names.get(axis, f"{axis}_{kind}") for axis in axes.split())
+                yield f"{field}_{kind}", ArrayPlace(field, kind, own, np.dtype(np.float32))
+        elif of is StackInput:
+            for part in get_type_hints(of):
+                yield f"{field}_{part}", ArrayPlace(field, part, axes, np.dtype(np.float32))
+        elif of is Predictions:
+            for part, its in get_type_hints(of, include_extras=True).items():
+                dtype = np.dtype(np.int64 if get_args(its)[0] == Ints else np.float32)
+                yield part, ArrayPlace(field, part, get_args(its)[1], dtype)
+        elif axes:
+            yield field, ArrayPlace(field, "", axes, np.dtype(np.float32))
+
+
+ARRAYS = dict(_places())
+"""All arrays that a trace may have, by their names in files."""
+_WITHOUT_ARRAYS = {field.name for field in fields(Trace)} - {p.field for p in ARRAYS.values()}

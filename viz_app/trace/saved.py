@@ -12,7 +12,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO
@@ -21,10 +21,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from headwise.model.interface import KINDS
 from headwise.model.turned import Turned
 from headwise.model.validation import check_values
 from headwise.viz_app.records.trace import (
+    ARRAYS,
     SPECIAL_IDS,
     Check,
     HookSummary,
@@ -34,7 +34,6 @@ from headwise.viz_app.records.trace import (
     Trace,
 )
 from headwise.viz_app.trace.saved_format import (
-    AXES,
     MOST_BYTES,
     MOST_JSON_BYTES,
     MOST_JSON_VALUES,
@@ -42,7 +41,6 @@ from headwise.viz_app.trace.saved_format import (
     About,
     SavedTokens,
     check_shapes,
-    dtype_of,
     read_about,
     read_headers,
 )
@@ -56,6 +54,12 @@ _ROUNDING = 0.01
 """How much more than a whole a share may be, of numbers that have few digits."""
 _PLAIN = ("run", "step", "sha256", "source_text", "target_text", "forced")
 """What files have as a ``Trace`` has it, under the same names."""
+
+
+_RECORDS = {"predictions": Predictions} | dict.fromkeys(
+    ("source_embedding", "target_embedding"), StackInput
+)
+"""The fields of a ``Trace`` whose arrays are in a record of their own."""
 
 
 def metadata(trace: Trace) -> dict[str, Any]:
@@ -141,14 +145,14 @@ def _read_npz(file: BinaryIO) -> tuple[About, dict[str, NDArray[Any]]]:
     with np.load(file, allow_pickle=False) as members:
         about = read_about(orjson.loads(str(members["about"])))
         check_shapes(about, shapes)
-        return about, {n: np.ascontiguousarray(members[n], dtype_of(n)) for n in shapes}
+        return about, {n: np.ascontiguousarray(members[n], ARRAYS[n].dtype) for n in shapes}
 
 
 def _read_json(file: BinaryIO) -> tuple[About, dict[str, NDArray[Any]]]:
     content = file.read()
     check_values(content, MOST_JSON_VALUES)
     values = orjson.loads(content)
-    nested = {name: values.pop(name) for name in AXES if name in values}
+    nested = {name: values.pop(name) for name in ARRAYS if name in values}
     about = read_about(values)
     arrays = {name: _to_array(name, value) for name, value in nested.items()}
     check_shapes(about, {name: array.shape for name, array in arrays.items()})
@@ -162,7 +166,7 @@ def _to_array(name: str, nested: Any) -> NDArray[Any]:
         ValueError: if they are not of one shape, or not all numbers.
         OverflowError: if an integer has more than 64 bits.
     """
-    array, dtype = np.array(nested, dtype=object), dtype_of(name)
+    array, dtype = np.array(nested, dtype=object), ARRAYS[name].dtype
     allowed = {int} if dtype.kind == "i" else {int, float, NoneType}
     if odd := set(map(type, array.flat)) - allowed:
         raise ValueError(
@@ -187,39 +191,29 @@ def _rebuild(about: About, arrays: Mapping[str, NDArray[Any]]) -> Trace:
         read.flags.writeable = False
         return read
 
-    def of_kinds(name: str) -> dict[Any, NDArray[Any]]:
-        return {kind: array(f"{name}_{kind}") for kind in KINDS}
-
+    lacking = set()
     # The first files have no sums over heads, nor the weights from which these follow.
-    has_sums = any(name.startswith("head_sum_norms") for name in arrays)
+    if not any(name.startswith("head_sum_norms") for name in arrays):
+        lacking.add("head_sum_norms")
     hook_points = {summary.name for summary in about.summary}
-
-    def embedding(side: str) -> StackInput:
-        name = f"{side}_embedding"
-        stack = {"source": "encoder", "target": "decoder"}[side]
-        added = f"{stack}.embedding.positions" in hook_points  # some models add no positions
-        return StackInput(
-            tokens=array(f"{name}_tokens"),
-            positions=array(f"{name}_positions") if added else None,
-            total=array(f"{name}_total"),
-        )
+    for side, stack in (("source", "encoder"), ("target", "decoder")):
+        if f"{stack}.embedding.positions" not in hook_points:  # some models add no positions
+            lacking.add(f"{side}_embedding_positions")
+    parts: dict[str, Any] = {place.field: {} for place in ARRAYS.values()}
+    for name, place in ARRAYS.items():
+        if not place.part:
+            parts[place.field] = array(name)
+        elif place.field not in lacking:
+            parts[place.field][place.part] = None if name in lacking else array(name)
+    for field, record in _RECORDS.items():
+        parts[field] = record(**parts[field])
 
     return Trace(
         **{name: getattr(about, name) for name in _PLAIN},
         source=_tokens(about.source),
         consumed=_tokens(about.consumed),
         predicted=_tokens(about.predicted),
-        attention=of_kinds("attention"),
-        value_norms=of_kinds("value_norms"),
-        head_sum_norms=of_kinds("head_sum_norms") if has_sums else {},
-        queries=of_kinds("queries"),
-        keys=of_kinds("keys"),
-        values=of_kinds("values"),
-        source_embedding=embedding("source"),
-        target_embedding=embedding("target"),
-        encoder_stream=array("encoder_stream"),
-        decoder_stream=array("decoder_stream"),
-        predictions=Predictions(*(array(field.name) for field in fields(Predictions))),
+        **parts,
         top_tokens=about.top_pieces,
         lens_tokens=about.lens_pieces,
         summary=tuple(

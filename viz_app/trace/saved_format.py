@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Any, BinaryIO
 
-import numpy as np
 import orjson
 from numpy.lib import format as npy
 
-from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interface import Head, Kind
 from headwise.model.turned import PinnedRow, Turned, TurnedHead
 from headwise.model.validation import validate_json
-from headwise.viz_app.records.trace import Word
+from headwise.viz_app.records.trace import ARRAYS, LAYERS_QUERIES_KEYS, Word
 
 SCHEMA_VERSION = 1
 """Version of both formats, which grows when a name or a meaning changes. (Files say "pieces" for
@@ -33,48 +32,10 @@ MOST_JSON_BYTES = 2**25
 MOST_JSON_VALUES = 2_500_000
 """Most bytes and numbers of JSON, which take seven times as much memory while they are read."""
 
-_STACKS: dict[Kind, tuple[str, str, str]] = {
-    "encoder_self": ("Le", "S", "S"),
-    "decoder_self": ("Ld", "T", "T"),
-    "cross": ("Ld", "T", "S"),
-}
-"""Layers, queries and keys of each kind of attention."""
-
-
-def _axes_of(kind: Kind) -> dict[str, str]:
-    layers, queries, keys = _STACKS[kind]
-    heads, d_k = f"H_{kind}", f"K_{kind}"
-    return {
-        f"attention_{kind}": f"{layers} {heads} {queries} {keys}",
-        f"value_norms_{kind}": f"{layers} {heads} {keys}",
-        f"head_sum_norms_{kind}": f"{layers} {queries} {keys}",
-        f"queries_{kind}": f"{layers} {heads} {queries} {d_k}",
-        f"keys_{kind}": f"{layers} {heads} {keys} {d_k}",
-        f"values_{kind}": f"{layers} {heads} {keys} {d_k}",
-    }
-
-
-_EMBEDDING = ("tokens", "positions", "total")
-AXES: dict[str, str] = {
-    **{name: axes for kind in KINDS for name, axes in _axes_of(kind).items()},
-    **{f"source_embedding_{part}": "S De" for part in _EMBEDDING},
-    **{f"target_embedding_{part}": "T Dd" for part in _EMBEDDING},
-    "encoder_stream": "Le+1 S De",
-    "decoder_stream": "Ld+1 T Dd",
-    **dict.fromkeys(("log_probability", "rank", "entropy"), "T"),
-    **dict.fromkeys(("top_ids", "top_log_probability"), "T k"),
-    **dict.fromkeys(("lens_ids", "lens_log_probability"), "Ld+1 T k"),
-}
-"""Name of each array → its axes; those of one name are of one length."""
 _OPTIONAL = {
-    *(f"head_sum_norms_{kind}" for kind in KINDS),  # the first files do not have them
-    *("source_embedding_positions", "target_embedding_positions"),  # of models that add none
+    *(name for name in ARRAYS if name.startswith("head_sum_norms")),  # not in the first files
+    *(name for name in ARRAYS if name.endswith("_positions")),  # not of models that add none
 }
-
-
-def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the type of the numbers of an array."""
-    return np.dtype(np.int64 if name.endswith(("_ids", "rank")) else np.float32)
 
 
 @dataclass(frozen=True)
@@ -166,12 +127,12 @@ def read_about(values: Any) -> About:
 
 def check_shapes(about: About, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Check that the arrays of a trace are all there, and fit the tokens and one another."""
-    for name in AXES:
+    for name in ARRAYS:
         if name not in shapes and name not in _OPTIONAL:
             raise ValueError(f"{name}: there is none")
     lengths = {"S": len(about.source.ids), "T": len(about.consumed.ids)}
-    for name, axes in AXES.items():
-        shape = shapes.get(name)
+    for name, place in ARRAYS.items():
+        axes, shape = place.axes, shapes.get(name)
         if shape is None:
             continue
         for axis, length in zip(axes.split(), shape, strict=False):
@@ -190,11 +151,11 @@ def check_shapes(about: About, shapes: Mapping[str, tuple[int, ...]]) -> None:
         raise ValueError(f"expected predictions of {steps} positions, {k} pieces each")
     turned = about.turned
     for kind, layer, head in turned.heads:
-        layers, heads = lengths[_STACKS[kind][0]], lengths[f"H_{kind}"]
+        layers, heads = lengths[LAYERS_QUERIES_KEYS[kind][0]], lengths[f"H_{kind}"]
         if not (0 <= layer < layers and 0 <= head < heads):
             raise ValueError(f"there is no head {kind} {layer} {head} that could be turned")
     for pin in turned.pinned:
-        keys = lengths[_STACKS[pin.head.kind][2]]
+        keys = lengths[LAYERS_QUERIES_KEYS[pin.head.kind][2]]
         if pin.head.kind != "decoder_self" and pin.last_key >= keys:
             raise ValueError(f"{pin.described}: expected a key up to {keys}")
 
@@ -214,7 +175,7 @@ def read_headers(content: BinaryIO) -> dict[str, tuple[int, ...]]:
             raise ValueError(f"expected at most {most:,} bytes in it, got {size:,}")
         for member in members:
             name = member.filename.removesuffix(".npy")
-            if name not in (*AXES, "about"):
+            if name not in (*ARRAYS, "about"):
                 raise ValueError(f"{name!r:.40}: a trace has nothing of this name")
             if name in shapes:
                 raise ValueError(f"{name}: is there twice")
@@ -234,8 +195,9 @@ def _read_header(name: str, file: IO[bytes], size: int) -> tuple[int, ...]:
     if name == "about" and size > MOST_JSON_BYTES:
         raise ValueError(f"about: expected at most {MOST_JSON_BYTES:,} bytes, got {size:,}")
     is_text = name == "about" and dtype.kind == "U" and shape == ()
-    if not is_text and dtype.newbyteorder("=") != dtype_of(name):
-        raise ValueError(f"{name}: expected numbers of type {dtype_of(name)}, got {dtype}")
+    if not is_text and (name == "about" or dtype.newbyteorder("=") != ARRAYS[name].dtype):
+        wanted = "text" if name == "about" else ARRAYS[name].dtype
+        raise ValueError(f"{name}: expected numbers of type {wanted}, got {dtype}")
     if file.tell() + math.prod(shape) * dtype.itemsize != size:
         raise ValueError(f"{name}: expected the shape of {size:,} bytes, got {shape}")
     return shape
