@@ -110,7 +110,7 @@ def copy_writes_all() -> Found:
 
 
 def edges_beyond_chance() -> Found:
-    """Count the edges between heads that stand above three errors of random matrices."""
+    """Count the edges between heads more than three standard deviations above random matrices."""
     shares = {}
     for name in ("en-es", "de-en", "books-small"):
         run = run_of(name)

@@ -113,7 +113,7 @@ export function layOut(stage, width) {
 export function legend(data) {
   const entry = (sign, name) => html("span", "masked", [sign, name]);
   const line = ({ name, colour }) => entry(html("i", "", "", { style: `background: ${colour}; height: 3px` }), name);
-  return [...names(data).map(line), entry(html("i", "dashed"), "not beyond three standard errors")];
+  return [...names(data).map(line), entry(html("i", "dashed"), "not beyond three standard deviations")];
 }
 
 const names = ({ roles, series }) => roles.map((name, role) => ({ name, colour: series[role], sign: "line" }));
