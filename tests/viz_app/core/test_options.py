@@ -12,7 +12,8 @@ import tyro
 
 import headwise
 from headwise.model.checkpoint import CheckpointError
-from headwise.viz_app import align, export, find, patch, why
+from headwise.viz_app import align, export, find, patch
+from headwise.viz_app.why import __main__ as why
 
 TEXT, OTHER = "Where is the old dog?", "Where is the red dog?"
 Command = tuple[Callable[[Any], None], Any, list[str]]
