@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from headwise.model import budget
 from headwise.model.interface import Head, WordSpan
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
@@ -110,6 +111,20 @@ def test_a_translation_under_a_patch_has_what_is_turned_in_a(
         precise, own, own.source, 1, "encoder_self.1.1", tokenizers.prefix
     )
     assert ids == own.target_ids
+
+
+@pytest.mark.parametrize("compute", [run_patching, run_attribution])
+def test_patches_for_which_memory_has_no_room_are_refused(
+    precise: Transformer,
+    tokenizers: TokenizerPair,
+    monkeypatch: pytest.MonkeyPatch,
+    compute: Callable[..., Patching],
+) -> None:
+    a, b = both(precise, tokenizers)
+    monkeypatch.setattr(budget, "used", lambda: 700 * 2**20)
+    monkeypatch.setenv(budget.MEMORY, str(700 * 2**20 + 1_000))
+    with pytest.raises(ValueError, match=r"takes some \d+ MiB of memory, and 0 are free"):
+        compute(precise, a, b, corresponding(a.source, b.source), 3, (5, 6))
 
 
 def test_too_many_passes_are_refused_by_what_they_would_take(
