@@ -124,7 +124,7 @@ def test_patches_for_which_memory_has_no_room_are_refused(
     monkeypatch.setattr(budget, "used", lambda: 700 * 2**20)
     monkeypatch.setenv(budget.MEMORY, str(700 * 2**20 + 1_000))
     with pytest.raises(ValueError, match=r"takes some \d+ MiB of memory, and 0 are free"):
-        compute(precise, a, b, corresponding(a.source, b.source), 3, (5, 6))
+        compute(precise, a, b.source, 3, (5, 6))
 
 
 def test_too_many_passes_are_refused_by_what_they_would_take(
