@@ -277,7 +277,7 @@ _OTHERS: dict[tuple[str, str, str], Damage] = {
     ),
     ("bpe", "run.json", "a consistent model of 200 MB"): partial(_grown, d_ff=1_000_000),
     ("adapter", "adapter_config.json", "a rank of 100 million"): _changed(r=10**8),
-    ("adapter", "adapter_config.json", "a rank of 100 million by pattern"): _changed(
+    ("adapter", "adapter_config.json", "by pattern, a rank of 100 million"): _changed(
         rank_pattern={"q": 10**8}
     ),
     ("adapter", "adapter_config.json", "the token 100 million"): _changed(
@@ -285,7 +285,7 @@ _OTHERS: dict[tuple[str, str, str], Damage] = {
     ),
     ("adapter", "adapter_model.safetensors", "15 GB more"): _sparse(15 * 2**30),
     ("tutorial", "model.pt", "a view of 4 GB"): _saved(lambda: {"a": torch.ones(1).expand(10**9)}),
-    ("tutorial", "model.pt", "a view of 4 GB, as before 1.6"): _saved(
+    ("tutorial", "model.pt", "before 1.6: a view of 4 GB"): _saved(
         lambda: {"a": torch.ones(1).expand(10**9)}, old=True
     ),
     ("tutorial", "model.pt", "a zip of 800 MB in 800 KB"): _saved(
@@ -295,11 +295,11 @@ _OTHERS: dict[tuple[str, str, str], Damage] = {
         lambda: tutorial_model().state_dict() | {"a": torch.zeros(2 * 10**8)}
     ),
     ("tutorial", "model.pt", "10 GB of bytes"): _saved(lambda: {"a": _Bytes()}),
-    ("tutorial", "model.pt", "10 GB of bytes, as before 1.6"): _saved(
+    ("tutorial", "model.pt", "before 1.6: 10 GB of bytes"): _saved(
         lambda: {"a": _Bytes()}, old=True
     ),
     ("tutorial", "model.pt", "3 million numbers"): _saved(lambda: {"a": [*range(3_000_000)]}),
-    ("tutorial", "model.pt", "3 million numbers, as before 1.6"): _saved(
+    ("tutorial", "model.pt", "before 1.6: 3 million numbers"): _saved(
         lambda: {"a": [*range(3_000_000)]}, old=True
     ),
     ("tutorial", "model.pt", "mappings with 2^60 paths"): _saved(_laughs),
