@@ -271,7 +271,7 @@ _OF_TASKS = (
 
 _OF_WRITING = (
     Claim(
-        "In `en-es` and `de-en` about half of all edges do, in `books-small` no more than by "
+        "In `en-es` and `de-en` about half of all edges are, in `books-small` no more than by "
         "chance",
         _MAPS,
         of_writing.edges_beyond_chance,

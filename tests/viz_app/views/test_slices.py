@@ -63,7 +63,7 @@ def measured_root(own_root: Path) -> Path:
             id="through training",
         ),
         pytest.param(
-            *("why", "why", "run_attribution", TWO, {"attributed": True}, "attributed"),
+            *("why", "shared", "run_attribution", TWO, {"attributed": True}, "attributed"),
             id="attribution patching",
         ),
         pytest.param(
