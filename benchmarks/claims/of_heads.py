@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -66,7 +67,7 @@ def no_stage_of_reordering() -> Found:
         late = [each for each in stages.values() if each["chrf"] >= half]
         apart[name] = max(abs(e["reordering"] - e["reordering_reference"]) for e in late)
     seen = ", ".join(f"{name}: {most:.3f}" for name, most in apart.items())
-    return Found({"most": f"{max(apart.values()):.2f}"}, seen=seen)
+    return Found({"most": f"{math.ceil(1000 * max(apart.values())) / 1000:.3f}"}, seen=seen)
 
 
 def best_aligning_heads(name: str) -> Found:
@@ -161,7 +162,10 @@ def what_layers_wrote() -> Found:
             rest = 1 - sum(terms)
             upper.append(float(rest[1:].min()))
             last.append(float(rest[-1].min()))
-    return Found({"upper": f"{min(upper):.2f}", "last": f"{min(last):.2f}"})
+    floors = {
+        name: math.floor(100 * min(of)) / 100 for name, of in (("upper", upper), ("last", last))
+    }
+    return Found({name: f"{value:.2f}" for name, value in floors.items()})
 
 
 def sentences_of_measures() -> Found:

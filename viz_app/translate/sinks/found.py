@@ -35,11 +35,12 @@ SINK_NOTE = (
     "special tokens and punctuation marks if their weight together is. “Values zero” is what the "
     "translation's log-probability loses, in nats, if what lies there brings nothing; “removed” "
     "if these keys are not there and the rest of a row takes their weight; “others zero” if all "
-    f"other keys bring nothing. A head does nothing there if “values zero” is below {NOTHING} nats "
-    "a token of the translation; it brings the same everywhere if the stable rank of what it "
-    f"brings is below {SAME} (an even head's in brackets: it is near 1, too). Costs in one "
-    "sentence have no error, and say nothing of other sentences; that a head does nothing there "
-    "does not mean that it is not needed."
+    f"other keys bring nothing. A head does nothing there if “values zero” is less than {NOTHING} "
+    "nats a token of the translation, lost or gained; it brings the same everywhere, but for how "
+    f"much of it, if the stable rank of what it brings is below {SAME} (an even head's in "
+    "brackets: it is near 1, too): its rows then have one direction, and may differ in length. "
+    "Costs in one sentence have no error, and say nothing of other sentences; that a head does "
+    "nothing there does not mean that it is not needed."
 )
 """What the table of sinks shows, and what it cannot tell."""
 
