@@ -40,6 +40,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 OF_TRACE = ("--text", TEXT, "--turn", "cross.1.1:0.5")
+OF_PATH = ("earlier", "later", "without")
 
 
 @pytest.mark.parametrize(
@@ -47,11 +48,15 @@ OF_TRACE = ("--text", TEXT, "--turn", "cross.1.1:0.5")
     [
         ("composition", (), ["earlier", "later", "role", "score", "error", "chance", "stands_out"]),
         # Keys and values of cross-attention are the encoder's.
-        ("path", (*OF_TRACE, "--heads", "cross.1.2", "cross.2.3"), ["without", "distance_query"]),
+        (
+            "path",
+            (*OF_TRACE, "--heads", "cross.1.2", "cross.2.3"),
+            ["earlier", "later", "without", "distance_query"],
+        ),
         (
             "path",
             (*OF_TRACE, "--heads", "encoder_self.1.1", "encoder_self.2.1"),
-            ["without", "distance_query", "distance_key", "change_value"],
+            [*OF_PATH, "distance_query", "distance_key", "change_value"],
         ),
     ],
 )
@@ -81,7 +86,7 @@ def test_files_have_what_is_computed_in_every_form(
         assert written[name] == array.tolist()
     assert list(rows) == columns
     for name, cells in rows.items():
-        assert cells == expected[name].astype(str).tolist()
+        assert cells == np.broadcast_to(expected[name].astype(str), len(cells)).tolist()
     assert capsys.readouterr().out.splitlines()[0].endswith(f"out.tsv: {computed.said}")
 
 

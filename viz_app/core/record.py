@@ -70,12 +70,20 @@ class Record:
         return {name: array for name, _, array in self._named()}
 
     def table(self) -> dict[str, NDArray[np.generic]]:
-        """Return the columns of the table, (rows,) or (rows, k) each; others are left out."""
+        """Return the columns of the table, (rows,) or (rows, k) each.
+
+        A single value, such as the head of which all is, stands in every row; other arrays are left
+        out.
+        """
         axes = {name: axes for name, axes, _ in self._named()}
-        return {
+        found = {
             name: array
             for name, array in self.arrays().items()
-            if array.ndim in (1, 2) and axes.get(name, (self.rows,))[0] == self.rows
+            if array.ndim == 0 or (array.ndim < 3 and axes.get(name, (self.rows,))[0] == self.rows)
+        }
+        rows = max((len(array) for array in found.values() if array.ndim), default=0)
+        return {
+            name: array if array.ndim else np.full(rows, array) for name, array in found.items()
         }
 
     def file(self, ending: str) -> bytes:

@@ -42,8 +42,8 @@ def test_arrays_have_the_names_of_fields_and_keys() -> None:
 def test_a_table_has_the_arrays_of_its_rows_also_where_other_axes_are_as_long() -> None:
     made = Made(HEAD, ONES[0, 0], ONES[0], {"query": ONES}, ONES[0])
     assert made.file(".tsv").decode().splitlines() == [
-        "cost\teach_1\teach_2\teach_3",
-        *["1.0\t1.0\t1.0\t1.0"] * 3,
+        "head\tcost\teach_1\teach_2\teach_3",
+        *["cross.2.4\t1.0\t1.0\t1.0\t1.0"] * 3,
     ]
 
 
