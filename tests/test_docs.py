@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import shlex
 import shutil
 import sys
@@ -37,6 +36,7 @@ from headwise.viz_app.measuring.align import AlignArguments
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.patch import PatchArguments
 from headwise.viz_app.why.__main__ import WhyArguments
+from tests.commands import run_module
 from tests.floats import PASS, near, rounding
 from tests.imports import ROOT
 from tests.printed import (
@@ -156,10 +156,8 @@ def test_commands_of_the_page_from_the_shell_run(
         python, option, module, *arguments = words
         assert (python, option) == (".venv/bin/python", "-m")
         monkeypatch.setattr(sys, "argv", [module, *arguments])
-        for name in (module, f"{module}.__main__"):
-            monkeypatch.delitem(sys.modules, name, raising=False)
         with standard_input("".join(f"{text}\n" for text in shlex.split(echoed)[1:])):
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
+            run_module(module, monkeypatch)
         printed = capsys.readouterr().out
         assert "¿Dónde está mi libro?" in printed or not echoed or "--temperature" in arguments
     new = {path.name for path in tmp_path.iterdir()} - given

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from headwise.model.config import EOS
 from headwise.model.transformer import Transformer
+from tests.commands import run_module
 
 Command = Callable[..., str]
 RunForked = Callable[..., list[tuple[int | None, str]]]
@@ -43,8 +44,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         name = f"headwise.model.{program}"
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", [program, *map(str, arguments)])
-            patch.delitem(sys.modules, name, raising=False)
-            runpy.run_module(name, run_name="__main__", alter_sys=True)
+            run_module(name, patch)
         return capfd.readouterr().out
 
     return run

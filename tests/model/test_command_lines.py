@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import json
 import re
-import runpy
 import subprocess
 import sys
 import typing
@@ -18,6 +17,7 @@ import pytest
 from headwise.model.checkpoint import load_weights, open_trained_run
 from headwise.model.train import describe_milestone
 from headwise.model.training.corpora import load_corpus
+from tests.commands import run_module
 from tests.model.conversion.tutorials import from_torch, tutorial_model
 
 Command = Callable[..., str]
@@ -75,9 +75,8 @@ def test_usage_is_what_a_person_types(
 ) -> None:
     """Not the path of a file, which cannot be run."""
     monkeypatch.setattr(sys, "argv", ["/a/path.py", "--help"])
-    monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(SystemExit):
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        run_module(module, monkeypatch)
     assert capsys.readouterr().out.startswith(f"usage: python -m {module} ")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import runpy
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +34,7 @@ from headwise.model.transformer import Transformer
 from headwise.viz_app.figures.theme import DARK, LIGHT, Theme
 from headwise.viz_app.records.trace import Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
+from tests.commands import run_module
 
 ENGLISH = (
     "The old man gave the little girl a red apple.",
@@ -277,9 +277,8 @@ def run_command(monkeypatch: pytest.MonkeyPatch) -> RunCommand:
 
     def run(name: str, *line: str) -> str:
         monkeypatch.setattr(sys, "argv", [name, *line])
-        monkeypatch.delitem(sys.modules, name, raising=False)
         with pytest.raises(SystemExit) as ended:
-            runpy.run_module(name, run_name="__main__", alter_sys=True)
+            run_module(name, monkeypatch)
         message = ended.value.code
         assert isinstance(message, str)  # it is printed, and the status is 1
         assert "\n" not in message

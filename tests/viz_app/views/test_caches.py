@@ -182,7 +182,7 @@ def test_long_traces_are_cached_while_they_fit_together(
 def test_what_was_used_least_recently_goes_first_if_it_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cache, "MOST_BYTES", 3 * 2**20)  # three, of which each counts a MiB
+    monkeypatch.setattr(cache, "MOST_BYTES", 9 * 2**19)  # three, of which each counts 1.5 MiB
     computed: list[str] = []
 
     def ask(key: str, bytes_of: int = LARGE) -> object:
@@ -199,7 +199,7 @@ def test_what_was_used_least_recently_goes_first_if_it_makes_room(
     assert ask("a") is first
     ask("b")
     assert "".join(computed) == "abcdb"
-    alone = partial(ask, "large", 4 * 2**20)  # does not fit alone, and drops nothing
+    alone = partial(ask, "large", 5 * 2**20)  # does not fit alone, and drops nothing
     assert alone() is not alone()
     assert ask("a") is first
 

@@ -1,4 +1,4 @@
-"""The page Why shows the account of a word; ``tests/viz_app/why/test_account.py`` has its numbers."""
+"""The page Why shows the account of a word; ``tests/viz_app/why`` has its numbers."""
 
 from __future__ import annotations
 
