@@ -11,14 +11,20 @@ export default function (component) {
   let waits = false;
   const look = () => {
     waits = false;
-    document.querySelectorAll(".stPlotlyChart .js-plotly-plot").forEach((chart) => offer(chart, marks, { masked, codes }));
+    for (const chart of document.querySelectorAll(".stPlotlyChart .js-plotly-plot")) {
+      if (heard.get(chart) !== chart._ev) chart.on?.("plotly_afterplot", lookSoon); // where only colours change
+      heard.set(chart, chart._ev);
+      offer(chart, marks, { masked, codes });
+    }
     showMore([...document.querySelectorAll(WIDE)]);
   };
   // In the frame after a chart has come, so that nothing moves later.
-  const observer = new MutationObserver(() => {
+  const lookSoon = () => {
     if (!waits) requestAnimationFrame(look);
     waits = true;
-  });
+  };
+  const heard = new WeakMap(); // chart → what tells of its events
+  const observer = new MutationObserver(lookSoon);
   observer.observe(document.body, { childList: true, subtree: true });
   look();
   const scrolled = ({ target }) => target.matches?.(WIDE) && showMore([target]);
