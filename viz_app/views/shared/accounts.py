@@ -127,17 +127,13 @@ def accounts_by_step(
     return in_slices("Asking every checkpoint", ask, key="checkpoints-progress", stop=stop)
 
 
-def so_far(
-    what: str, run: Run, trace: Trace, at: int, key: Hashable, *, step: int | None = None
-) -> dict[int, float]:
+def so_far(what: str, run: Run, trace: Trace, at: int, key: Hashable) -> dict[int, float]:
     """Return what has been found of something that ``of_prediction`` computes part by part.
 
     It is empty at first; whoever computes a part adds it, for all sessions.
     """
     begun = f"{what}, so far"
-    return of_prediction(
-        begun, run, trace, at, key, lambda model: {}, step=step, needs=lambda *_: 0
-    )
+    return of_prediction(begun, run, trace, at, key, lambda model: {}, needs=lambda *_: 0)
 
 
 def of_prediction(
@@ -148,7 +144,6 @@ def of_prediction(
     key: Hashable,
     compute: Callable[[Seq2SeqModel], Result],
     *,
-    step: int | None = None,
     needs: Callable[[Description, int, int], int] = account_bytes,
 ) -> Result:
     """Compute something about one prediction of a trace of this run, once.
@@ -156,7 +151,7 @@ def of_prediction(
     ``needs`` estimates its memory from the model's description and the lengths of source and target
     (``model/estimates.py``).
     """
-    weights = weights_of(run, trace.step if step is None else step)
+    weights = weights_of(run, trace.step)
     place = (weights.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.turned, at)
     return cached(
         what,
