@@ -76,6 +76,7 @@ def choice(
     sets: str = "",
     on: str = "",
     where: Mapping[str, str] | None = None,
+    opens: bool = False,
 ) -> Any:
     """Declare a choice: a field of a frozen dataclass.
 
@@ -86,10 +87,18 @@ def choice(
         sets: which word of ``INNER_SCOPE``, or ``head``, changes with it.
         on: of a choice that several pages show, but not all: these pages, separated by spaces.
         where: the address at which its widget is found, where the page does not show it at first.
+        opens: of a choice of the section that is open: whether an address that does not name the
+            section, but a choice that is found in it, opens it.
     """
     return dataclasses.field(
         default=default,
-        metadata={"of": of.split(), "sets": sets, "on": on.split(), "where": dict(where or {})},
+        metadata={
+            "of": of.split(),
+            "sets": sets,
+            "on": on.split(),
+            "where": dict(where or {}),
+            "opens": opens,
+        },
     )
 
 
@@ -106,6 +115,8 @@ class Declared:
     of: tuple[str, ...]
     sets: str
     where: Mapping[str, str]
+    opens: bool
+    """Whether it is a section that opens where an address names a choice which is found in it."""
     kind: Any
     """Its type."""
     reader: TypeAdapter[Any]
@@ -126,6 +137,7 @@ def declared(record: type[Any], page: str = "") -> dict[str, Declared]:
             of=tuple(field.metadata.get("of", ())),
             sets=field.metadata.get("sets", ""),
             where=field.metadata.get("where", {}),
+            opens=field.metadata.get("opens", False),
             kind=types[field.name],
             reader=TypeAdapter(types[field.name]),
             several=any(

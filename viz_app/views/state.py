@@ -8,7 +8,7 @@ of a session. What a page alone has is declared in the ``__init__.py`` of its fo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_type_hints
 
@@ -171,11 +171,26 @@ def encode(view: View, page: str = "") -> dict[str, list[str]]:
     For a link to a page, which is named then, choices that only other pages show are left out; none
     while a lesson is on, since it may ask on one page about what was chosen on another.
     """
-    return {
-        parameter_of(name): texts(value)
+    written = [
+        name
         for name, found in CHOICES.items()
-        if (value := chosen(view, name)) != found.default
+        if chosen(view, name) != found.default
         and (not page or view.lesson is not None or not found.on or page in found.on)
+    ]
+    written += [name for name in _sections_of(written) if name not in written]
+    return {parameter_of(name): texts(chosen(view, name)) for name in written}
+
+
+def _sections_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the sections in which choices are found, that of the last one where there are several.
+
+    Only those that an address opens without naming them.
+    """
+    return {
+        section: value
+        for name in names
+        for section, value in CHOICES[name].where.items()
+        if CHOICES[section].opens
     }
 
 
@@ -204,7 +219,8 @@ def decode(parameters: Mapping[str, Sequence[str]]) -> tuple[View, dict[str, lis
             values[name] = _read(found, given)
         except ValueError:
             unreadable[name] = given
-    return with_choices(View(), **values), unreadable
+    opened = _sections_of(values)
+    return with_choices(View(), **(opened | values)), unreadable
 
 
 def _read(found: Declared, given: Sequence[str]) -> Any:
