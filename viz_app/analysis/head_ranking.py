@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.ties import descending as descending_order
+from headwise.viz_app.analysis.labels import interval_text
 from headwise.viz_app.records.trace import Floats
 
 
@@ -114,9 +115,8 @@ def correlation_in_words(first: Sequence[float], second: Sequence[float], of: st
     if math.isnan(both := rank_correlation(first, second)):
         return ""
     low, high = rank_correlation_interval(first, second)
-    if math.isnan(low):
-        return f"{both:+.2f}"
-    return f"{both:+.2f}, 95% interval {low:+.2f} to {high:+.2f} by resamples of the {of}"
+    ends = interval_text(low, high, "+.2f")
+    return f"{both:+.2f}" + f", 95% interval {ends} by resamples of the {of}" * bool(ends)
 
 
 def emergence(

@@ -58,6 +58,25 @@ ONE_TRAINING_NOTE = (
 )
 """What a standard error over sentences does not tell."""
 
+_MOST_DIGITS = 6
+"""Behind the point, of the ends of an interval."""
+
+
+def interval_text(low: float, high: float, form: str = ".2f") -> str:
+    """Write the ends of an interval, with more digits than ``form`` has if these are the same.
+
+    "" if it is unknown or has no width, as of resamples that are all the same and say nothing.
+    """
+    if not high - low >= 10**-_MOST_DIGITS:  # or NaN
+        return ""
+    sign = form.rstrip("0123456789.f")
+    for digits in range(int(form[-2]), _MOST_DIGITS + 1):
+        ends = [f"{round(end, digits) + 0.0:{sign}.{digits}f}" for end in (low, high)]
+        if ends[0] != ends[1]:
+            break
+    return " to ".join(ends)
+
+
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 CONTINUATION = "·"
 """Prefix of the label of a token that does not begin a word."""

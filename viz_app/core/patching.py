@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headwise.model.interface import KINDS, Head, Kind, head_name
 from headwise.viz_app.analysis.correspondence import Stretch
 from headwise.viz_app.analysis.head_ranking import rank_correlation, rank_correlation_interval
-from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.analysis.labels import KIND_NAMES, interval_text
 from headwise.viz_app.core.record import Record
 
 Doubles = NDArray[np.float64]
@@ -236,9 +236,13 @@ class RankCorrelation(NamedTuple):
         """Say it."""
         if math.isnan(self.value):
             return f"none (too few, or all alike: {self.patches})"
-        interval = f"95% interval {self.low:.2f} to {self.high:.2f}, "
-        said = "" if math.isnan(self.low) else interval
+        said = f"95% interval {self.ends}, " * bool(self.ends)
         return f"{self.value:.2f} ({said}{self.patches:,} patches)"
+
+    @property
+    def ends(self) -> str:
+        """Its interval; "" where it says nothing."""
+        return interval_text(self.low, self.high)
 
 
 def rank_correlations(exact: Patching, approximate: Patching) -> dict[PatchMap, RankCorrelation]:

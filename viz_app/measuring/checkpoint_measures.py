@@ -18,6 +18,7 @@ from torch import Tensor
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.inputs import MeasuredBatch
 from headwise.viz_app.measuring.stream_sizes import largest_ratios
+from headwise.viz_app.measuring.wording import plus_minus
 
 
 @dataclass(frozen=True)
@@ -158,5 +159,6 @@ def describe_stage(name: str, value: float, error: float = math.nan) -> str:
     measure = DRAWN[name]
     if math.isnan(value):
         return f"{measure.name}: no value"
-    plus_minus = "" if math.isnan(error) else f" (± {error:{measure.form}})"
-    return f"{measure.words.format(value=value, tokens=math.exp(-value))}{plus_minus}"
+    said = measure.words.format(value=value, tokens=math.exp(-value))
+    beside = plus_minus(error, measure.form).strip()
+    return f"{said} ({beside})" if beside else said

@@ -9,13 +9,14 @@ import math
 from dataclasses import dataclass, replace
 
 from headwise.model.interface import Kind
+from headwise.viz_app.analysis.attention import ALMOST_EVEN
 from headwise.viz_app.analysis.labels import OFF_NOTE
 from headwise.viz_app.records.measures import AlignmentBaselines
 
 LEAST_SHARE = 0.4
 """Share of a head's weight beyond which the head is said to look there."""
-SHARP, EVEN = 0.4, 0.8
-"""Entropy below which a head is called sharp, and above which it is called almost even."""
+SHARP = 0.4
+"""Entropy below which a head is called sharp."""
 LITTLE, MUCH = 0.005, 0.05
 """In nats per token: a smaller cost than ``LITTLE`` hardly matters, more than ``MUCH`` matters."""
 NEAR = 0.1
@@ -26,12 +27,12 @@ LEAST_OF_SCORES = 0.5
 """Share of the variance of a head's scores beyond which a part of it is said to explain them."""
 WORDS_NOTE = (
     "A word is said where a value is two standard errors beyond its bound: where a head looks or "
-    f"rests, a share of {LEAST_SHARE}; sharp, an entropy below {SHARP}; almost even, above {EVEN}; "
-    f"a cost that hardly matters, below {LITTLE} nats per token, or matters, above {MUCH}; far, a "
-    f"distance of {FAR}; by position or by token, a share of {LEAST_OF_SCORES} of what tells keys "
-    "apart in its scores. Looks, rests, sharp, by, matters and in the way are said only of values "
-    "that are also beyond what an even head has and what the head itself had at step 0, which "
-    f"stand in brackets. {OFF_NOTE}"
+    f"rests, a share of {LEAST_SHARE}; sharp, an entropy below {SHARP}; almost even, above "
+    f"{ALMOST_EVEN}; a cost that hardly matters, below {LITTLE} nats per token, or matters, above "
+    f"{MUCH}; far, a distance of {FAR}; by position or by token, a share of {LEAST_OF_SCORES} of "
+    "what tells keys apart in its scores. Looks, rests, sharp, by, matters and in the way are said "
+    "only of values that are also beyond what an even head has and what the head itself had at "
+    f"step 0, which stand in brackets. {OFF_NOTE}"
 )
 """Which values the words of a head are said of."""
 
@@ -86,6 +87,15 @@ class Baselines:
         return f" ({', '.join(said)})" if said else ""
 
 
+def with_error(value: float, error: float, form: str = ".3f") -> str:
+    """Return a value with its standard error, which has as many digits; alone if that is unknown.
+
+    ``form`` is as ``.2f`` or ``+.2f``. No value is −0.
+    """
+    value = round(value, int(form[-2])) + 0.0
+    return f"{value:{form}}{plus_minus(error, form)}"
+
+
 def plus_minus(error: float, form: str = ".3f") -> str:
     """Return an error as it stands behind a value, with a space before; "" if it is unknown.
 
@@ -93,8 +103,9 @@ def plus_minus(error: float, form: str = ".3f") -> str:
     """
     if math.isnan(error):
         return ""
-    written, last = f"{error:{form}}", 10 ** -int(form[1:-1])
-    return f" ± {written}" if float(written) else f" ± < {last:{form}}"
+    digits = form.lstrip("+")
+    written, last = f"{error:{digits}}", 10 ** -int(digits[1:-1])
+    return f" ± {written}" if float(written) else f" ± < {last:{digits}}"
 
 
 def exact_error(sentences: int) -> float:
@@ -151,12 +162,12 @@ class Sharpness(Wording):
     """Says an entropy relative to the largest possible one."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
-        even, sharp = beside.is_above(value, EVEN), self._is_sharp(value, beside)
+        even, sharp = beside.is_above(value, ALMOST_EVEN), self._is_sharp(value, beside)
         how = "spread almost evenly" if even else "sharp" if sharp else "entropy"
         return f"{how}: {value:.2f} of the largest possible entropy{beside.written()}"
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
-        return beside.is_above(value, EVEN) or self._is_sharp(value, beside)
+        return beside.is_above(value, ALMOST_EVEN) or self._is_sharp(value, beside)
 
     def _is_sharp(self, value: float, beside: Baselines) -> bool:
         return beside.is_below(value, SHARP) and beside.is_new(value, below=True)
@@ -168,8 +179,8 @@ class Cost(Wording):
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
         how, verb = self._how(value, beside), "gains" if round(value, 3) < 0 else "costs"
         return (
-            f"{how}{': ' * bool(how)}switching it off {verb} {abs(value):.3f}"
-            f"{plus_minus(beside.error)} nats per token{beside.written('+.3f')}"
+            f"{how}{': ' * bool(how)}switching it off {verb} "
+            f"{with_error(abs(value), beside.error)} nats per token{beside.written('+.3f')}"
         )
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
@@ -199,7 +210,7 @@ class ScoreShare(Wording):
     """Says which share of the variance of its scores a part, which ``text`` names, explains."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
-        share = f"{round(value, 2) + 0.0:.2f}{plus_minus(beside.error, '.2f')}"  # no -0.00
+        share = with_error(value, beside.error, ".2f")
         return f"{self.text}: {share} of what tells keys apart{beside.written()}"
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
@@ -210,7 +221,7 @@ class AlignmentError(Wording):
     """Says an alignment error rate against those of the diagonal and the best possible links."""
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
-        baselines, rate = beside.alignment, f"{value:.2f}{plus_minus(beside.error, '.2f')}"
+        baselines, rate = beside.alignment, with_error(value, beside.error, ".2f")
         if baselines is None:
             return f"alignment error rate {rate} by {self.text}"
         above, follows = beside.is_above(value, baselines.diagonal), "follows the word alignment of"

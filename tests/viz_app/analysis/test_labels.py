@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.labels import (
     from_where_they_part,
+    interval_text,
     make_visible,
     marked_words,
     next_token_label,
@@ -109,3 +110,12 @@ def test_words_of_marked_tokens_are_marked(make_tokens: MakeTokens) -> None:
     others = replace(ours, ids=(2, 3, 1), special_ids=frozenset({0, 1}))
     for tokens, text in ((others, "La. </s>"), (make_tokens(["a"], ["b"], ["</s>"]), "a b </s>")):
         assert "".join(word.before + word.text for word in marked_words(tokens, {})) == text
+
+
+def test_an_interval_has_a_width_or_is_not_written() -> None:
+    assert interval_text(0.1, 0.3) == "0.10 to 0.30"
+    assert interval_text(-0.001, 0.3, "+.2f") == "+0.00 to +0.30"
+    assert interval_text(0.9961, 0.9994) == "0.996 to 0.999"
+    assert interval_text(99.99, 100.0, ".1f") == "99.99 to 100.00"
+    for ends in ((1.0, 1.0), (100.0, 100.0), (float("nan"), float("nan"))):
+        assert interval_text(*ends) == ""

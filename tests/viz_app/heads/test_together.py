@@ -10,11 +10,13 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Head
 from headwise.model.interventions import head_costs
 from headwise.viz_app.core.sentences import Sentences
-from headwise.viz_app.heads.together.cost import joint_cost
+from headwise.viz_app.heads.together.cost import JointCost, joint_cost
+from headwise.viz_app.heads.together.section import joint_cost_in_words
 from headwise.viz_app.measuring.pruning import prune
 from headwise.viz_app.measuring.sums import draws
 from tests.floats import PASS, near
 
+NAN = float("nan")
 HEADS = [Head("cross", 1, 2), Head("encoder_self", 0, 1), Head("cross", 0, 0)]
 
 
@@ -55,3 +57,15 @@ def test_one_head_costs_together_what_it_costs_alone(
 def test_no_heads_are_refused(run: TrainedRun, many_sentences: Sentences) -> None:
     with pytest.raises(ValueError, match="expected heads that are off together"):
         joint_cost(load_weights(run, 60).model, many_sentences, frozenset())
+
+
+def test_costs_without_an_error_are_not_said_to_be_sure() -> None:
+    """Sentences that all lose nothing have resamples that are all the same, and one has none."""
+    nothing = JointCost(2, 0.0, 0.0, {HEADS[0]: 0.0}, 0.0, 0.0, 0.0, 0.0)
+    said = joint_cost_in_words(nothing)
+    assert said.count("+0.000 ± < 0.001") == 3
+    assert "which may be chance" in said
+    unknown = JointCost(1, 0.2, NAN, {HEADS[0]: 0.1}, 0.1, NAN, 0.1, NAN)
+    said = joint_cost_in_words(unknown)
+    assert "they cost +0.200 nats" in said
+    assert "beyond it: +0.100, which may be chance" in said

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 
+from headwise import viz_app
 from headwise.model.interface import Kind
 from headwise.viz_app.measuring.checkpoint_measures import DRAWN, STAGES, describe_stage
 from headwise.viz_app.measuring.head_measures import MEASURES
@@ -19,7 +21,7 @@ from headwise.viz_app.measuring.head_words import (
     in_a_line,
     phases,
 )
-from headwise.viz_app.measuring.wording import Baselines, exact_error, plus_minus
+from headwise.viz_app.measuring.wording import Baselines, exact_error, plus_minus, with_error
 from headwise.viz_app.records.measures import AlignmentBaselines
 from tests.floats import near
 
@@ -87,7 +89,8 @@ def test_the_error_of_a_value_has_as_many_digits_as_its_kind() -> None:
         ("previous", "decoder_self", 0.834, "looks at the previous token: 0.83 of its weight"),
         ("same", "cross", 0.5, "looks at the source token at its own place: 0.50 of its weight"),
         ("punctuation", "cross", 0.6, "rests on punctuation: 0.60 of its weight"),
-        ("entropy", "cross", 0.96, "spread almost evenly: 0.96 of the largest possible entropy"),
+        ("entropy", "cross", 0.97, "spread almost evenly: 0.97 of the largest possible entropy"),
+        ("entropy", "cross", 0.96, "entropy: 0.96 of the largest possible entropy"),
         ("entropy", "cross", 0.79, "entropy: 0.79 of the largest possible entropy"),
         ("entropy", "cross", 0.26, "sharp: 0.26 of the largest possible entropy"),
         ("confidence", "cross", 0.79, "largest weight of a row: 0.79 on average"),
@@ -201,6 +204,20 @@ def test_a_share_that_is_0_or_1_in_each_sentence_has_an_exact_interval(sentences
 def test_no_error_is_said_to_be_0() -> None:
     found = [plus_minus(error, ".2f") for error in (NAN, 0.0, 0.004, 0.006)]
     assert found == ["", " ± < 0.01", " ± < 0.01", " ± 0.01"]
+    assert describe_stage("chrf", 100.0, 0.0).endswith("(± < 0.1)")
+
+
+def test_a_value_and_its_error_have_as_many_digits() -> None:
+    assert with_error(-0.0004, 0.0, "+.3f") == "+0.000 ± < 0.001"
+    assert with_error(0.126, 0.016, ".2f") == "0.13 ± 0.02"
+    assert with_error(1.0, NAN) == "1.000"
+
+
+def test_no_other_place_writes_an_error_behind_a_value() -> None:
+    """Only ``wording.py`` knows what is said of an error of 0."""
+    package = Path(viz_app.__file__).parent
+    places = {file.name for file in package.rglob("*.py") if "± {" in file.read_text("utf-8")}
+    assert places == {"wording.py"}
 
 
 def test_words_are_counted_beside_those_by_chance() -> None:
@@ -242,7 +259,7 @@ ALIGNED = {"aer_predicted": 0.45, "aer_consumed": 0.3, "entropy": 0.5, "cost": 0
         ),
         ({"previous": 0.1, "next": NAN, "confidence": 0.85, "entropy": 0.2}, ["sharp"]),
         (
-            {"end": 0.41, "confidence": 0.1, "entropy": 0.8},
+            {"end": 0.41, "confidence": 0.1, "entropy": 0.98},
             ["rests on </s>", "spread almost evenly"],
         ),
     ],

@@ -11,6 +11,7 @@ from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.alike.maps import AlikeHead, heads_alike
+from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run, runs_beside, weights_of
 from headwise.viz_app.views.shared.asked import ask_sentences
@@ -107,7 +108,7 @@ def _show(selection: Selection, head: Head, found: list[_Alike], even: float) ->
             (
                 head_label(each.head),
                 f"{run.name}, " * (run is not selection.run) + f"{step:,}",
-                Bar(each.distance, f"{each.distance:.3f} ± {each.error:.3f}"),
+                Bar(each.distance, with_error(each.distance, each.error)),
             ),
         )
         for place, (run, step, each) in enumerate(nearest)

@@ -22,6 +22,7 @@ from headwise.viz_app.heads.composition.scores import (
     Edge,
     composition,
 )
+from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.views.caches import trace_of, weights_sha256
 from headwise.viz_app.views.shared.accounts import MOST_ASKED
 from headwise.viz_app.views.shared.asked import ask_trace, ask_weights
@@ -140,7 +141,7 @@ def _list(selection: Selection, edges: list[Edge], chosen: Edge) -> None:
                     head_label(edge.earlier),
                     head_label(edge.later),
                     edge.role,
-                    Bar(edge.score, f"{edge.score:+.3f} ± {edge.error:.3f}", 0.0, largest),
+                    Bar(edge.score, with_error(edge.score, edge.error, "+.3f"), 0.0, largest),
                 ),
             )
             for edge in edges
@@ -212,7 +213,7 @@ def course_sentence(edges: Mapping[int, Edge]) -> str:
     """Say what the score of an edge is at the first and last step, and since when it stands out."""
     steps, out = [*edges], [edge.stands_out for edge in edges.values()]
     ends = " and ".join(
-        f"{edges[step].score:+.3f} ± {edges[step].error:.3f} at checkpoint {step:,}"
+        f"{with_error(edges[step].score, edges[step].error, '+.3f')} at checkpoint {step:,}"
         for step in (steps[0], steps[-1])
     )
     if not out[-1]:

@@ -30,6 +30,7 @@ from headwise.viz_app.core.written import Numbers, TokenValues, written_logits
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.head_alignments import align_pairs
 from headwise.viz_app.measuring.stages import find_aligning_head
+from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.measuring.words import source_word_numbers, word_numbers
 from headwise.viz_app.records.pairs import Accuracy
 from headwise.viz_app.records.trace import Floats
@@ -108,8 +109,8 @@ class WritingScores(Record):
         return (
             f"it {what}: of the vocabulary, {value:.2f} is raised less than the very token that it "
             f"reads, on average over {self.tokens:,} target tokens; less than the same token where "
-            f"it reads another one, {chance:.2f} (the difference is {value - chance:+.2f} ± "
-            f"{error:.2f})."
+            f"it reads another one, {chance:.2f} (the difference is "
+            f"{with_error(value - chance, error, '+.2f')})."
         )
 
 

@@ -13,6 +13,7 @@ import streamlit as st
 from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.embeddings import frequency_groups, project_together
+from headwise.viz_app.analysis.labels import interval_text
 from headwise.viz_app.components.scatter import Cloud, Frames, scatter
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.figures.checkpoint_lines import named_lines
@@ -249,8 +250,8 @@ def _in_words(
 
 
 def _written(found: ScoreAgreement) -> str:
-    interval = f" [{_number(found.low)}, {_number(found.high)}]" * (not math.isnan(found.low))
-    return _number(found.value) + interval
+    ends = interval_text(found.low, found.high)
+    return _number(found.value) + f" ({ends})" * bool(ends)
 
 
 def _number(value: float) -> str:

@@ -7,6 +7,7 @@ import streamlit as st
 from headwise.viz_app.analysis.labels import NO_SUM_NOTE, OFF_NOTE, ONE_TRAINING_NOTE
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.together.cost import JointCost, joint_cost
+from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.shared.asked import ask_sentences
 from headwise.viz_app.views.shared.head_choice import choose_heads, head_label
@@ -31,17 +32,20 @@ def show_together(selection: Selection, measures: Measures) -> None:
         return
     sentences = Sentences.examples(selection.run, measures)
     found = ask_sentences(joint_cost, selection.run, selection.step, sentences, frozenset(heads))
-    st.caption(_in_words(found))
+    st.caption(joint_cost_in_words(found))
 
 
-def _in_words(found: JointCost) -> str:
+def joint_cost_in_words(found: JointCost) -> str:
+    """Say what heads cost together and one by one, and whether the two differ."""
     alone = ", ".join(f"{head_label(head)} {cost:+.3f}" for head, cost in found.alone.items())
-    apart = f"{found.beyond:+.3f} ± {found.beyond_error:.3f}"
+    apart = with_error(found.beyond, found.beyond_error, "+.3f")
+    together = with_error(found.together, found.together_error, "+.3f")
+    summed = with_error(found.summed, found.summed_error, "+.3f")
     sure = abs(found.beyond) > 2 * found.beyond_error
     compared = apart if sure else f"{apart}, which may be chance"
     return (
-        f"All off together they cost {found.together:+.3f} ± {found.together_error:.3f} nats per "
-        f"token of the targets of {found.sentences:,} example sentences. One by one, on the same "
-        f"sentences: {alone}; their sum is {found.summed:+.3f} ± {found.summed_error:.3f}. What "
-        f"they cost together beyond it: {compared}. {OFF_NOTE} {ONE_TRAINING_NOTE}"
+        f"All off together they cost {together} nats per token of the targets of "
+        f"{found.sentences:,} example sentences. One by one, on the same sentences: {alone}; their "
+        f"sum is {summed}. What they cost together beyond it: {compared}. {OFF_NOTE} "
+        f"{ONE_TRAINING_NOTE}"
     )

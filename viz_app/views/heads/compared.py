@@ -25,7 +25,7 @@ from headwise.viz_app.measuring.head_measures import DESCRIBED, RESAMPLED
 from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from headwise.viz_app.measuring.tensor_files import CheckpointRecord
-from headwise.viz_app.measuring.wording import plus_minus
+from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there
@@ -170,8 +170,8 @@ def change_note(run: Run, measures: Measures, name: str, head: Head, what: str) 
     unit = f" {DESCRIBED[name].unit}".rstrip()
     return (
         f"from checkpoint {earlier:,} to {measures.step:,} its {what} changed by "
-        f"{difference:+.3f}{plus_minus(error)}"
-        f"{unit}, on the same sentences{'' if sure else ': no more than chance'}"
+        f"{with_error(difference, error, '+.3f')}{unit}, on the same sentences"
+        f"{'' if sure else ': no more than chance'}"
     )
 
 

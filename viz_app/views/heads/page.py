@@ -23,7 +23,7 @@ from headwise.viz_app.analysis.head_ranking import (
     rank_heads,
     rank_ranges,
 )
-from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.analysis.labels import KIND_NAMES, count_of
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
 from headwise.viz_app.heads.alike.section import show_alike
 from headwise.viz_app.heads.composition.section import show_composition
@@ -31,7 +31,7 @@ from headwise.viz_app.heads.dictionary.section import show_writes
 from headwise.viz_app.heads.plane.section import show_plane
 from headwise.viz_app.heads.rows.section import show_find
 from headwise.viz_app.heads.together.section import show_together
-from headwise.viz_app.measuring.wording import plus_minus
+from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.heads.compared import (
@@ -158,7 +158,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
     row_table(
         ["head", *["rank"] * bool(ranks), about.name, "in words"],
         rows,
-        label=f"{len(rows)} heads by {about.name}, {order}",
+        label=f"{count_of(len(rows), 'head')} by {about.name}, {order}",
         theme=selection.theme,
         key="head_table",
         chosen=_name(chosen_head(selection.run.description, view())),
@@ -166,8 +166,8 @@ def show_list(selection: Selection, measures: Measures) -> None:
         action="Show its strongest examples below",
     )
     st.caption(
-        f"{len(rows)} heads: kind, layer.head. Click one for its strongest examples. Its words say "
-        "what is most striking in its measures; all its measures stand below."
+        f"{count_of(len(rows), 'head')}: kind, layer.head. Click one for its strongest examples. "
+        "Its words say what is most striking in its measures; all its measures stand below."
     )
     with st.expander("Words, errors and ranks", key="how-measured", type="compact"):
         st.caption(
@@ -182,10 +182,9 @@ def _written(run: Run, measures: Measures, name: str, head: Head, value: float) 
     if name == "emergence":  # a checkpoint alone does not say since when
         return value_in_words(run, measures, name, head, value).removeprefix("emerged ")
     form = measure_description(name, run, (measures,)).form
-    written = f"{round(value, 3) + 0.0:{form}}"
-    if name != "cost" and name not in measures.errors:
-        return written
-    return f"{written}{plus_minus(error_of(measures, name, head))}"
+    if name == "cost" or name in measures.errors:
+        return with_error(value, error_of(measures, name, head), form.replace(".2f", ".3f"))
+    return f"{round(value, 3) + 0.0:{form}}"
 
 
 def _ranks(

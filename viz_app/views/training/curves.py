@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 import streamlit as st
 
 from headwise.viz_app.analysis.curves import curve_of, downsample, find_overfitting_in, smooth
-from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
+from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE, interval_text
 from headwise.viz_app.figures.curves import MOST_RUNS, is_of_milestones, training_curves
 from headwise.viz_app.figures.training_panels import KNOWN, MOST_OWN, PANELS, drawn_panels
 from headwise.viz_app.records.measures import RunCurves
@@ -269,7 +269,8 @@ def _alt(runs: list[RunCurves], selection: Selection) -> str:
                 interval = ""
                 if name in run.intervals:
                     low, high = (end.values[-1] for end in run.intervals[name])
-                    interval = f" (95% interval {low:.1f} to {high:.1f})"
+                    if ends := interval_text(low, high, ".1f"):  # not of 0 or 100 everywhere
+                        interval = f" (95% interval {ends})"
                 said.append(f"{word} {curve.values[-1]:.1f}{interval}")
         if len(run.curves["exact"]):
             said.append(f"exact translations {run.curves['exact'].values[-1]:.0%}")

@@ -17,7 +17,7 @@ from headwise.viz_app.figures.checkpoint_lines import measure_lines
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
 from headwise.viz_app.measuring.head_words import Phase, phases
-from headwise.viz_app.measuring.wording import plus_minus
+from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
@@ -224,7 +224,7 @@ def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> 
 
     def at(step: int) -> str:
         error = error_of(measured[step], name, head)
-        return f"{step:,} ({values[step]:{form}}{plus_minus(error, form.lstrip('+'))})"
+        return f"{step:,} ({with_error(values[step], error, form)})"
 
     def write(phase: Phase) -> str:
         said = f"“{phase.said}”" if phase.said else "nothing to be said"

@@ -17,7 +17,7 @@ from headwise.viz_app.analysis.labels import KIND_NAMES, NO_SUM_NOTE, OFF_NOTE
 from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.figures.heads import cost_map
 from headwise.viz_app.measuring.sentence import MeasuredSentence, measure_sentence
-from headwise.viz_app.measuring.wording import plus_minus
+from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import HeadMeans, Run, head_costs_of, head_means_of
@@ -169,7 +169,7 @@ def _beside_corpus(ranked: Sequence[tuple[Head, float]], measures: Measures) -> 
     here = [cost for _, cost in shared]
     first = "; ".join(
         f"{head_label(head)} is number {places[head]} of {len(places)} there, "
-        f"{there[place]:.3f}{plus_minus(error_of(measures, 'cost', head))} nats a token"
+        f"{with_error(there[place], error_of(measures, 'cost', head))} nats a token"
         for place, (head, _) in enumerate(shared[:_FIRST])
     )
     said = f"Over {measures.corpus.sentences:,} sentences, against {targets_of(measures)}: {first}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import partial
 
@@ -193,5 +192,4 @@ def _show_correlations(
 
 
 def _spread(found: RankCorrelation) -> str:
-    interval = f"{found.low:.2f} to {found.high:.2f}, " * math.isfinite(found.low)
-    return f"{interval}{found.patches:,}"
+    return f"{found.ends}, " * bool(found.ends) + f"{found.patches:,}"
