@@ -115,8 +115,8 @@ def heads_that_count(asked: Asked) -> Question:
     sure = sum(each.low > 0 for each in losses)
     first = losses[0]
     note = (
-        f"The largest fall is {first.loss:.1%} (95% interval {first.low:+.1%} to "
-        f"{first.high:+.1%}). The interval lies above 0 for {sure:,} of {len(losses):,} heads."
+        f"The largest fall is {first.said}. The interval lies above 0 for {sure:,} of "
+        f"{len(losses):,} heads."
     )
     count = len(losses)
     others = np.unique([0, 1, count // 2, count]).tolist()

@@ -12,13 +12,15 @@ from scipy.stats import binomtest
 
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.pairs import (
+    AccuracyLoss,
     accuracy,
     accuracy_curves,
     accuracy_losses,
     failing_pairs,
+    groups_of,
     paired_difference,
 )
-from headwise.viz_app.records.pairs import PairScores, outcomes
+from headwise.viz_app.records.pairs import ContrastivePair, PairScores, outcomes
 from tests.floats import near
 from tests.viz_app.pairs import MARGINS, made_up_pairs
 
@@ -92,6 +94,42 @@ def test_a_paired_difference_has_the_published_interval() -> None:
     assert found == pytest.approx((-6 / 21, -0.507, -0.026), abs=0.5e-3)
     back = paired_difference(second, first)
     assert back == near((-found[0], -found[2], -found[1]))
+
+
+def test_pairs_that_fall_together_widen_the_interval() -> None:
+    """Of 8 pairs 2 are lost. As one group of two they count once, and apart they count twice.
+
+    The differences less their mean are 3/4 twice and −1/4 six times, with squares of 3/2 in all.
+    Sums of groups of two are 3/2 and −1/2 three times, with squares of 3: twice as many.
+    """
+    model, without = np.ones(8, np.float32), counted((2, 0), (6, 1))
+    loss, low, high = paired_difference(model, without)
+    together = paired_difference(model, without, np.arange(8) // 2)
+    assert together[0] == loss == 0.25
+    assert (loss - together[1], together[2] - loss) == near(
+        (math.sqrt(2) * (loss - low), math.sqrt(2) * (high - loss))
+    )
+    # Sums of groups in which one pair is lost and one is not are 1/2 twice, and −1/2 twice: less.
+    assert paired_difference(model, without, np.array([0, 1, 0, 1, 2, 2, 3, 3])) == (
+        loss,
+        low,
+        high,
+    )
+
+
+def test_pairs_of_the_same_two_words_are_a_group() -> None:
+    pairs = [
+        ContrastivePair("a", "Er sieht es", "Sie sieht es", "x"),
+        ContrastivePair("b", "Sie sieht es", "Er sieht es", "x"),
+        ContrastivePair("c", "Das ist rot", "Das ist blau", "x"),
+        ContrastivePair("d", "Dort geht Er", "Dort geht Sie", "y"),
+    ]
+    assert groups_of(pairs).tolist() == [0, 0, 1, 0]
+
+
+def test_a_loss_is_said_in_points() -> None:
+    found = AccuracyLoss(Head("cross", 0, 0), accuracy(counted((9, 1), (1, 0))), 0.0625, -0.01, 0.2)
+    assert found.said == "6.2 points (95% interval -1.0 to +20.0)"
 
 
 def test_no_difference_has_an_interval_around_0() -> None:

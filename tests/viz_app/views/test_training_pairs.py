@@ -78,11 +78,11 @@ def test_heads_are_named_with_what_the_accuracy_loses(
     calls = record_calls(monkeypatch, "training", "row_table")
     app = start(root)
     assert "At step 20 the accuracy on all pairs is 75.0%. 18 heads were switched off" in said(app)
-    assert "It falls most without Cross 2.3: by 75.0% (95% interval" in said(app)
+    assert "It falls most without Cross 2.3: by 75.0 points (95% interval" in said(app)
     assert "1 of them has an interval above 0; if no head counted, some 0." in said(app)
     first, second = table(calls, "pair_heads")[:2]
-    assert (first[0], first[1], first[2]) == ("Cross 2.3", "0.0%", "+75.0%")
-    assert second[:3] == ["Encoder self 1.1", "62.5%", "+12.5%"]
+    assert (first[0], first[1], first[2]) == ("Cross 2.3", "0.0%", "+75.0")
+    assert second[:3] == ["Encoder self 1.1", "62.5%", "+12.5"]
     opened: list[Any] = []
     patch_views(monkeypatch, "training", open_page=lambda page, **given: opened.append(given))
     start(root)

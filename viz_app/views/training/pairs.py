@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import OFF_NOTE
+from headwise.viz_app.analysis.labels import OFF_NOTE, count_of
 from headwise.viz_app.analysis.pairs import (
     AccuracyLoss,
     accuracy_curves,
@@ -101,9 +101,9 @@ def _show_curves(selection: Selection, measured: MeasuredPairs) -> None:
     st.caption(
         f"The share of the {len(measured.pairs):,} pairs of {escape_markdown(measured.name)} in "
         "which log P of the whole right translation is higher than that of the wrong one; equal "
-        "ones count a half. Bars are 95% intervals (Wilson), the dotted line is chance. A click on "
-        "a mark takes that checkpoint and lists the pairs that fail there. The likelier of two "
-        "given translations need not be what the model would write."
+        "ones count a half. Bars are 95% intervals (Wilson) as of independent pairs, the dotted "
+        "line is chance. A click on a mark takes that checkpoint and lists the pairs that fail "
+        "there. The likelier of two given translations need not be what the model would write."
     )
 
 
@@ -222,8 +222,7 @@ def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
     said = (
         "No head's absence lowers it."
         if first.loss < 0.25 / count
-        else f"It falls most without {_named(largest)}: by {first.loss:.1%} (95% interval "
-        f"{first.low:+.1%} to {first.high:+.1%})."
+        else f"It falls most without {_named(largest)}: by {first.said}."
     )
     if sure := sum(each.low > 0 for each in losses):
         verb = "has" if sure == 1 else "have"
@@ -240,15 +239,15 @@ def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
     )
     most = max((abs(each.loss) for each in losses), default=0.0) or 1.0
     row_table(
-        ["head", "accuracy without it", "fall", "95% interval of the fall"],
+        ["head", "accuracy without it", "fall in points", "95% interval of the fall"],
         [
             Row(
                 str(place),
                 (
                     head_label(each.head),
                     Bar(each.without.share, f"{each.without.share:.1%}"),
-                    Bar(each.loss, f"{each.loss:+.1%}", low=-most, high=most),
-                    f"{each.low:+.1%} to {each.high:+.1%}",
+                    Bar(each.loss, f"{100 * each.loss:+.1f}", low=-most, high=most),
+                    each.ends,
                 ),
             )
             for place, each in enumerate(losses[:_MOST_HEADS])
@@ -262,7 +261,8 @@ def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
         action="Open on Translate",
     )
     st.caption(
-        "The interval is that of the paired difference (Newcombe 1998), for one head; the largest "
+        "A fall is in percentage points. The interval is that of the paired difference (Newcombe "
+        "1998), widened where pairs of the same two words fall together, for one head; the largest "
         f"of {len(losses):,} falls is likely to be smaller on other pairs."
     )
 
@@ -271,7 +271,7 @@ def _named(losses: list[AccuracyLoss]) -> str:
     """Name heads whose absence costs the same."""
     names = [head_label(each.head) for each in losses[:3]]
     if len(losses) > len(names):
-        names.append(f"any of {len(losses) - len(names):,} others")
+        names.append(f"any of {count_of(len(losses) - len(names), 'other')}")
     return " or ".join(names)
 
 
