@@ -30,8 +30,9 @@ class FindArguments:
     """File to write; .json."""
     checkpoint: Annotated[CheckpointOptions, tyro.conf.arg(name="")]
     on: WantedKeys
-    """On which keys: a token, punctuation, special tokens, the same token as that of the row, the
-    key at a distance from the row, or source tokens at which no other head looks."""
+    """On which keys: a token, punctuation, special tokens, a token that equals that of the row but
+    is at another place, the key at a distance from the row, or source tokens at which no other head
+    looks."""
     kind: Kind = "cross"
     """The kind of attention."""
     head: str | None = None

@@ -163,7 +163,7 @@ DESCRIBED: Mapping[str, Measure] = {
         of_rows=partial(_on_place, offset=-1),
     ),
     "same": Measure(
-        name="same token",
+        name="own place",
         note="Weight on the key at the query's own place; in cross-attention the source token in "
         "the place of the predicted token.",
         formula=r"\overline{a_{ii}}",

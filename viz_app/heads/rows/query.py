@@ -7,10 +7,10 @@ from typing import Literal, get_args
 
 from headwise.model.interface import Head, Kind
 
-WantedKeys = Literal["token", "punctuation", "special", "same", "distance", "alone"]
+WantedKeys = Literal["token", "punctuation", "special", "equal", "distance", "alone"]
 """On which keys of a row a head must have its weight: on a token by name, on punctuation marks, on
-special tokens, on the same token as the query at another place (in cross-attention, the same as the
-token that is predicted), on the key at a distance from the row, or on a source token on which no
+special tokens, on a token at another place that equals the query's (in cross-attention, that equals
+the one that is predicted), on the key at a distance from the row, or on a source token on which no
 other head of cross-attention has so much in any row."""
 
 

@@ -213,8 +213,8 @@ class _Search:
             queries, columns = (torch.arange(n, device=keys.device) for n in (n_queries, n_keys))
             there = columns == queries[:, None] + self.query.distance
             return there[None, None].expand(len(keys), -1, -1, -1)
-        if self.query.on == "same":
-            return self._same(keys, ids)[:, None]
+        if self.query.on == "equal":
+            return self._equal(keys, ids)[:, None]
         if self.query.on == "alone":
             content = ~(self.tokens | self.special)[keys]
             enough = weights >= self.query.least  # by itself, not with other keys
@@ -222,14 +222,14 @@ class _Search:
             return enough & (content & (of_heads == 1))[:, None, None]
         return self.tokens[keys][:, None, None].expand(-1, -1, n_queries, -1)
 
-    def _same(self, keys: Tensor, ids: PaddedIds) -> Tensor:
-        """Return at which keys the token of the row stands too, bool (B, Q, M)."""
+    def _equal(self, keys: Tensor, ids: PaddedIds) -> Tensor:
+        """Return at which other keys a token equals that of the row, bool (B, Q, M)."""
         queries = ids.predicted if self.query.kind == "cross" else keys
         of_keys, of_queries = self.names
-        same = of_keys[keys][:, None] == of_queries[queries][:, :, None]
+        equal = of_keys[keys][:, None] == of_queries[queries][:, :, None]
         if self.query.kind != "cross":
-            same = same & ~torch.eye(keys.shape[1], dtype=torch.bool, device=keys.device)
-        return same & ~self.special[keys][:, None]
+            equal = equal & ~torch.eye(keys.shape[1], dtype=torch.bool, device=keys.device)
+        return equal & ~self.special[keys][:, None]
 
 
 def _ids(vocabulary: Vocabulary, ids: Iterable[int]) -> Tensor:

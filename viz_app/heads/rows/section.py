@@ -29,13 +29,13 @@ _NAMES: dict[WantedKeys | Literal["nothing"], str] = {
     "token": "a token",
     "punctuation": "punctuation",
     "special": "special tokens",
-    "same": "the same token",
+    "equal": "an equal token",
     "distance": "a distance",
     "alone": "what no other head looks at",
 }
 _NOTES: dict[WantedKeys, str] = {
-    "same": " The same token as that of the row at another place; in cross-attention, as the one "
-    "that is predicted.",
+    "equal": " A token that equals that of the row, at another place; in cross-attention, one that "
+    "equals what is predicted.",
     "distance": " Key less row: −1 in self-attention is the token before.",
     "alone": " A source token on which no other head of cross-attention puts so much in any row; "
     "neither punctuation nor a special token.",
