@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.attention import causal_word_mask, punctuation, to_words
-from headwise.viz_app.analysis.labels import token_labels, word_labels
+from headwise.viz_app.analysis.labels import count_of, token_labels, word_labels
 from headwise.viz_app.analysis.rollout import row_shares
 from headwise.viz_app.records.trace import Floats, Tokens, Trace, Word
 
@@ -37,6 +37,12 @@ class Grid:
     """Spans of all rows and of all columns, including those that are left out."""
     renormalised: bool
     """Whether rows are scaled to sum to 1 again after columns were left out."""
+
+    @property
+    def said(self) -> str:
+        """How many rows and columns it has, and of what they are."""
+        rows, columns = count_of(len(self.rows), "row"), count_of(len(self.columns), "column")
+        return f"{rows} ({self.row_title}) and {columns} ({self.column_title})"
 
     def apply(self, weights: Floats) -> Floats:
         """Convert maps between tokens, (…, Q, M), to maps of this grid, (…, rows, columns)."""

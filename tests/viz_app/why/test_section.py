@@ -21,10 +21,12 @@ SOURCE = Tokens((5, 6), (" uno", " dos"), (Word("uno", 0, 1), Word("dos", 1, 2))
     [
         ([700.0, 500.0], "most of it by “uno” (+700.000)"),
         ([600.0, 600.0], "the largest part of it by “uno” (+600.000)"),
-        ([1500.0, -300.0], "most of it by “uno” (+1500.000)"),
+        ([1500.0, -300.0], "most by “uno” (+1500.000), of which others take back 300.000"),
     ],
 )
-def test_most_of_a_head_is_more_than_half_of_it(cells: list[float], said: str) -> None:
+def test_most_of_a_head_is_more_than_half_of_it_and_no_more_than_all(
+    cells: list[float], said: str
+) -> None:
     made, trace = account(), cast(Trace, SimpleNamespace(source=SOURCE, consumed=SOURCE))
     cross = made.parts.heads["cross"].copy()
     cross[1, 0] = cells
@@ -34,7 +36,13 @@ def test_most_of_a_head_is_more_than_half_of_it(cells: list[float], said: str) -
 
 
 @pytest.mark.parametrize(
-    ("activation", "said"), [(0.0, "It is off here"), (0.5, "+0.5."), (-0.25, "does the opposite")]
+    ("activation", "said"),
+    [
+        (0.0, "It is off here"),
+        (0.5, "+0.5."),
+        (-0.25, "does the opposite"),
+        (-1.9e-8, "as good as off here: its activation is -2e-08."),  # GELU of -5.80
+    ],
 )
 def test_a_neuron_that_is_off_is_said_to_be(activation: float, said: str) -> None:
     assert said in activation_said(activation)

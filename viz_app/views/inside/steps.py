@@ -19,6 +19,7 @@ from headwise.viz_app.analysis.inside import (
     ResidualSteps,
     largest_positive,
 )
+from headwise.viz_app.analysis.labels import count_of
 from headwise.viz_app.figures.bars import bar_chart, contribution_bars
 from headwise.viz_app.figures.maps import score_stages, vector_map
 from headwise.viz_app.records.model import AttentionSublayer, FeedForwardSublayer, LayerTrace
@@ -106,7 +107,7 @@ def show_projections(
         show_figure(
             figure,
             key="projections",
-            alt=f"The query and {len(columns)} keys as rows of {d_k} numbers",
+            alt=f"The query and {count_of(len(columns), 'key')} as rows of {d_k} numbers",
         )
 
 
@@ -199,7 +200,7 @@ def show_scores(
         show_figure(
             figure,
             key="stages",
-            alt=f"Over {len(columns)} keys: {', '.join(stages)}, masked, and the weights",
+            alt=f"Over {count_of(len(columns), 'key')}: {', '.join(stages)}, masked, and weights",
         )
         st.caption(
             f"q Kᵀ is (1 × {d_k})({d_k} × {len(columns)}) = 1 × {len(columns)}: a number a key. "
@@ -239,7 +240,7 @@ def show_weighted(selection: Selection, steps: HeadSteps, columns: Sequence[str]
     labels = [f"{steps.weights[j]:.3f} v: {columns[j]}" for j in heaviest]
     if len(others):
         rows.append(steps.weighted[others].sum(axis=0))
-        labels.append(f"{steps.weights[others].sum():.3f} v: {len(others)} others")
+        labels.append(f"{steps.weights[others].sum():.3f} v: {count_of(len(others), 'other')}")
     vectors = np.vstack([*rows, steps.output])
     with _step(
         "weighted",

@@ -12,7 +12,7 @@ from headwise.model.interface import Description, Head
 from headwise.model.ties import descending
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.labels import numbered
+from headwise.viz_app.analysis.labels import count_of, numbered
 from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
@@ -248,7 +248,7 @@ def _show_factor(selection: Selection, asked: Asked) -> None:
     names = [labels[keys[i]] for i in most]
     values = [float(weights[i]) for i in most]
     if len(weights) > len(most):
-        names.append(f"{len(weights) - len(most)} others")
+        names.append(count_of(len(weights) - len(most), "other"))
         values.append(1 - sum(values))
     show_figure(
         bar_chart(

@@ -276,7 +276,6 @@ def _show_both(selection: Selection, pair: _Pair, head: Head, other: Head) -> No
                     maps[layer, number], width=_HALF_WIDTH, **map_arguments(grid, selection.theme)
                 ),
                 key=f"map-{letter}",
-                alt=f"{label} of {side.name}: attention map of {len(grid.rows)} rows and "
-                f"{len(grid.columns)} columns",
+                alt=f"{label} of {side.name}: attention map of {grid.said}",
                 name=f"{kind}-layer{layer + 1}-head{number + 1}-{letter}",
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.head_ranking import order_by_last_value
-from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.analysis.labels import KIND_NAMES, count_of
 from headwise.viz_app.figures.heads import HeadRows, head_matrix
 from headwise.viz_app.records.measures import MeasureRange
 from headwise.viz_app.records.trace import Floats
@@ -83,8 +83,8 @@ def show_cells(
             selected=(selected, selection.step),
         ),
         key="head_matrix",
-        alt=f"{measured} of {len(heads)} heads at {len(steps)} checkpoint"
-        f"{'s' * (len(steps) != 1)}. {about}",
+        alt=f"{measured} of {count_of(len(heads), 'head')} at "
+        f"{count_of(len(steps), 'checkpoint')}. {about}",
         name=f"heads-{name}",
         on_select=click,
     )

@@ -225,8 +225,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
         show_figure(
             figure,
             key="large",
-            alt=f"{shown.name}: attention map of {len(grid.rows)} rows ({grid.row_title}) and "
-            f"{len(grid.columns)} columns ({grid.column_title})",
+            alt=f"{shown.name}: attention map of {grid.said}",
             name=shown.file_name,
         )
         map_cells(

@@ -51,8 +51,7 @@ def show_mixed(
     show_figure(
         attention_map(own, measured="share", width=width, **map_arguments(grid, selection.theme)),
         key="alti",
-        alt=f"{name}: map of {len(grid.rows)} rows ({grid.row_title}) and {len(grid.columns)} "
-        f"columns ({grid.column_title})",
+        alt=f"{name}: map of {grid.said}",
         name=f"{kind}-layer{layer + 1}-alti",
     )
     st.caption(f"{_note(own, rolled, mixed, kind)} {_SUMS[kind]}")
@@ -71,8 +70,7 @@ def show_with_residual(
     show_figure(
         attention_map(own, measured="share", width=width, **map_arguments(grid, selection.theme)),
         key="with-residual",
-        alt=f"{KIND_NAMES[kind]}, layer {layer + 1}, with the residual: map of {len(grid.rows)} "
-        f"rows ({grid.row_title}) and {len(grid.columns)} columns ({grid.column_title})",
+        alt=f"{KIND_NAMES[kind]}, layer {layer + 1}, with the residual: map of {grid.said}",
         name=f"{kind}-layer{layer + 1}-with-residual",
     )
     where = "has no column here" if kind == "cross" else "is on the query's own token"

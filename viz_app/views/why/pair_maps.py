@@ -44,8 +44,7 @@ def show_pair_maps(selection: Selection, pair: TracedPair) -> None:
             show_figure(
                 attention_map(cells, width=_WIDTH, **map_arguments(grid, selection.theme)),
                 key=f"pair_map_{letter}",
-                alt=f"{head_label(head)} in sentence {letter}: attention map of "
-                f"{len(grid.rows)} rows and {len(grid.columns)} columns",
+                alt=f"{head_label(head)} in sentence {letter}: attention map of {grid.said}",
                 name=f"{name}-{letter}",
             )
     with places[2]:

@@ -80,8 +80,7 @@ def show_map_to_pin(selection: Selection, trace: Trace, head: Head, turned: Turn
                 **map_arguments(grid, selection.theme),
             ),
             key="turned_map",
-            alt=f"{name}, with what is turned: attention map of {len(grid.rows)} rows "
-            f"({grid.row_title}) and {len(grid.columns)} columns ({grid.column_title})",
+            alt=f"{name}, with what is turned: attention map of {grid.said}",
             name=f"{head.kind}-layer{head.layer + 1}-head{head.head + 1}",
         )
         map_cells(

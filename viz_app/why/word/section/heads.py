@@ -58,8 +58,7 @@ def show_head(selection: Selection, trace: Trace, account: Account) -> None:
             **map_arguments(grid, selection.theme),
         ),
         key="head_map",
-        alt=f"{label}: attention map of {len(grid.rows)} rows ({grid.row_title}) and "
-        f"{len(grid.columns)} columns ({grid.column_title})",
+        alt=f"{label}: attention map of {grid.said}",
         name=head_name(head),
     )
     show_link(

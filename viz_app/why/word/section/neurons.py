@@ -37,6 +37,8 @@ from headwise.viz_app.why.word.section.panels import NEURONS, account_panel
 
 _MOST_DRIVERS = 10
 _WORDS = 8
+_OFF = 0.0005
+"""Activation below which a neuron is as good as off: it rounds to 0."""
 _INPUTS = {"expand": "the input", "gate": "the factor"}
 """What the linear layers of a feed-forward give a neuron; a gated one has two."""
 
@@ -60,16 +62,19 @@ def show_neurons(selection: Selection, trace: Trace, account: Account) -> None:
         for title, ids in zip(("raises", "lowers"), found, strict=True):
             written = ", ".join(map(escape_markdown, target_labels(run, ids)))
             st.markdown(
-                f"Neuron {neuron:,} of layer {layer} {title} most, where it is active: {written}"
+                f"Neuron {neuron:,} of layer {layer} {title} most, where its activation is above "
+                f"0: {written}"
             )
         _show_drivers(selection, trace, at, layer, neuron)
         _show_strongest(selection, layer, neuron)
 
 
 def activation_said(activation: float) -> str:
-    """Say whether a neuron is active."""
+    """Say whether a neuron is active. GELU of what is far below 0 is not 0, but as good as that."""
     if not activation:
         return "It is off here: its activation is 0, and it brings nothing."
+    if abs(activation) < _OFF:
+        return f"It is as good as off here: its activation is {activation:+.1g}."
     below = ", below 0: it does the opposite of what follows" * (activation < 0)
     return f"Its activation here is {activation:+.3g}{below}."
 

@@ -153,8 +153,12 @@ def say_largest(trace: Trace, account: Account, word: str) -> str:
     cells = account.parts.heads[kind][layer, number].tolist()
     cell = largest(cells)
     tokens = token_labels(trace.source if kind == "cross" else trace.consumed)
-    share = "most of it" if cell / (parts[name] or math.inf) > 0.5 else "the largest part of it"
-    read = f"{share} by “{escape_markdown(tokens[cells.index(cell)])}” ({cell:+.3f})"
+    token = escape_markdown(tokens[cells.index(cell)])
+    share = cell / (parts[name] or math.inf)
+    what = "most of it" if 0.5 < share <= 1 else "the largest part of it" if share <= 1 else "most"
+    read = f"{what} by “{token}” ({cell:+.3f})"
+    if share > 1:
+        read += f", of which others take back {abs(cell - parts[name]):.3f}"
     said = f"Most {way} {word} of all parts: {part_label(part)}, {parts[part]:+.3f}"
     if part == name:
         return f"{said}, {read}."
