@@ -41,6 +41,18 @@ OF_LESSONS = (
         of_heads.maps_are_flat_at_first,
     ),
     Claim(
+        "in *books-small* those of attention end at a cosine of {least} to {most} with step 0, in "
+        "*en-es* at {other_least} to {other_most}",
+        f"{_LESSONS}/10-learned.md",
+        partial(of_writing.edges_of_what_changed, "books-small", "en-es"),
+    ),
+    Claim(
+        "In the shipped runs that, with biases, makes up at least {last} of the variance of its "
+        "scores",
+        f"{_LESSONS}/19-position.md",
+        of_heads.what_layers_wrote,
+    ),
+    Claim(
         "All that time the other loss **rises**",
         f"{_LESSONS}/11-overfitting.md",
         partial(of_logs.best_by, "books-small"),
