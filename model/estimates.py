@@ -93,15 +93,20 @@ def contributions_bytes(model: Description, source: int, target: int) -> int:
     return _FLOAT * (_maps(model, source, target) + _streams(model, source, target) + mixed)
 
 
-def effects_bytes(
-    model: Description, source: int, target: int, *, passes: int | None = None
-) -> int:
-    """Estimate passes without each part, or each word, on S source and T target tokens, in bytes.
+def effects_bytes(model: Description, source: int, target: int) -> int:
+    """Estimate passes without each part on S source and T target tokens, in bytes.
 
-    As many run together as have some number of positions, but at least two. ``passes`` is how many
-    there are, if they may be few.
+    As many run together as have some number of positions, but at least two.
     """
-    return 2 * _passes(model, source, target, passes)
+    return 2 * _passes(model, source, target)
+
+
+def source_effects_bytes(model: Description, source: int, target: int) -> int:
+    """Estimate passes without each word of S source tokens, on T target tokens, in bytes.
+
+    They are as many as there are words, and one more, which may be few.
+    """
+    return 2 * _passes(model, source, target, source + 1)
 
 
 def patching_bytes(model: Description, source: int, target: int) -> int:

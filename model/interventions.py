@@ -20,9 +20,8 @@ the right.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -39,11 +38,10 @@ from headwise.model.interface import (
     Head,
     Kind,
     Seq2SeqModel,
-    WordSpan,
     attention_path,
 )
-from headwise.model.masks import PADDING, pad
-from headwise.model.readings import Difference, Sublayer
+from headwise.model.masks import PADDING
+from headwise.model.readings import Sublayer
 from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
 
 POSITIONS_AT_A_TIME = 2048
@@ -208,70 +206,6 @@ def mean_shapes(model: Description) -> dict[Kind, tuple[int, int, int]]:
 
 def _is_of_encoder(part: Head | Sublayer) -> bool:
     return part.kind == "encoder_self" if isinstance(part, Head) else part.stack == "encoder"
-
-
-@torch.inference_mode()
-def effects_of_parts(
-    model: Seq2SeqModel,
-    source: Tensor,
-    consumed: Tensor,
-    difference: Difference,
-    parts: Sequence[Head | Sublayer],
-    *,
-    known: MutableMapping[int, float] | None = None,
-    note_done: Callable[[int], None] = lambda done: None,
-) -> Tensor:
-    """Compute what the difference of two logits at the last step loses without each part.
-
-    This is the whole effect of a part, (parts,), float64: what later layers make of it is in it.
-
-    Args:
-        model: the model.
-        source: ids (1, S).
-        consumed: ids (1, T) up to the step that predicts the word.
-        difference: which difference.
-        parts: heads and feed-forwards, in any order.
-        known: losses that are known already, by their place among the parts. What is found is added
-            batch by batch, so that a call which was ended by an exception can be gone on with.
-        note_done: is told how many parts are done, after every batch.
-    """
-    known = {} if known is None else known
-    order = [place for place in range(len(parts)) if place not in known]
-    order.sort(key=lambda place: not _is_of_encoder(parts[place]))
-    size = passes_at_a_time(model.description, source.shape[1], consumed.shape[1])
-    for start in range(0, len(order), size):
-        places = order[start : start + size]
-        streams = streams_without(model, source, consumed, [parts[place] for place in places])
-        values = streams[:, 0, -1].double() @ difference.reading
-        known.update(zip(places, (values[-1] - values[:-1]).tolist(), strict=True))
-        note_done(len(known))
-    return torch.tensor([known[place] for place in range(len(parts))], dtype=torch.float64)
-
-
-@torch.inference_mode()
-def effects_of_sources(
-    model: Seq2SeqModel,
-    source: Sequence[int],
-    consumed: Tensor,
-    difference: Difference,
-    spans: Sequence[WordSpan],
-) -> Tensor:
-    """Compute what the difference at the last step loses when source tokens are left out.
-
-    Arguments are as for ``effects_of_parts``. Return one number a span of tokens that are left out
-    together, (spans,), float64; NaN where nothing would be left of the source.
-    """
-    lists = [[*source[: span.start], *source[span.stop :]] for span in spans]
-    padded = pad([ids for ids in [*lists, list(source)] if ids])
-    values = []
-    for some in padded.split(max(1, POSITIONS_AT_A_TIME // (padded.shape[1] + consumed.shape[1]))):
-        some = some.to(model.device)
-        stream = forced_stream(model, some, consumed.expand(len(some), -1))
-        values.append(stream[:, -1].double() @ difference.reading)
-    value = torch.cat(values)
-    found = torch.full((len(spans),), math.nan, dtype=torch.float64, device=model.device)
-    found[[place for place, ids in enumerate(lists) if ids]] = value[-1] - value[:-1]
-    return found
 
 
 def batch_head_importance(

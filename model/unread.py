@@ -53,7 +53,7 @@ def costs_of_unread(
         source: ids, ``</s>`` included.
         target: ids, from ``<s>`` on.
         unread: the changes. As many are run together as ``passes_at_a_time`` says.
-        known: costs that are known already, by their place, as for ``effects_of_parts``.
+        known: costs that are known already, by their place; what is found is added.
         note_done: is told how many are done, after every batch.
 
     Returns:

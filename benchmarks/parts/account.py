@@ -37,11 +37,10 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
         raise ValueError(f"expected {TOKENS} tokens a side, got {trace.source}, {trace.consumed}")
     at = TOKENS - 1
     second = word_to_compare(tokenizers, trace, at, None)
-    account = run_account(model, trace, at, second)
     calls = {
         "trace": partial(run_trace, model, tokenizers, text),
         "account": partial(run_account, model, trace, at, second),
-        "whole effects": partial(run_whole_effects, model, trace, account),
+        "whole effects": partial(run_whole_effects, model, trace, at, second),
     }
     rows: list[tuple[Cell, ...]] = []
     rules, raw, before = [], {}, torch.get_num_threads()

@@ -20,6 +20,7 @@ ROUNDING = 24 * 2**20
 """Bytes that a process takes beside arrays, when it computes something for the first time."""
 MEASURED = """
 import json, sys
+from dataclasses import replace
 from pathlib import Path
 import torch
 from headwise.model.config import BOS, EOS, TransformerConfig
@@ -58,7 +59,7 @@ source = [*[7] * n, EOS]
 trace = run_trace(model, pair, "w1", "w2")
 long = run_trace(model, pair, text, text)
 other = run_trace(model, pair, "w2" + text[2:], text)
-account = run_account(model, long, 1, 9)
+nine_words = replace(long, source=replace(long.source, words=long.source.words[:9]))
 status = Path("/proc/self/status")
 
 def patch_of_one_stretch():
@@ -82,10 +83,10 @@ what = {
              estimates.decoding_bytes(model.description, 40, 8)),
     "account": (lambda: run_account(model, long, n, 9),
                 estimates.account_bytes(model.description, n + 1, n + 1)),
-    "whole effects": (lambda: run_whole_effects(model, long, account),
+    "whole effects": (lambda: run_whole_effects(model, long, 1, 9),
                       estimates.effects_bytes(model.description, n + 1, n + 1)),
-    "source effects": (lambda: run_source_effects(model, long, account, long.source.words[:9]),
-                       estimates.effects_bytes(model.description, n + 1, n + 1)),
+    "source effects": (lambda: run_source_effects(model, nine_words, 1, 9),
+                       estimates.source_effects_bytes(model.description, n + 1, n + 1)),
     "contributions": (lambda: contributions(model, PaddedIds.of([source], [ids], model)).source,
                       estimates.contributions_bytes(model.description, n + 1, n + 1)),
     "attribution": (lambda: patched.run_attribution(model, long, other.source, n, (5, 9)),

@@ -163,7 +163,7 @@ def test_the_pictures_of_an_account_hold_its_parts(
 ) -> None:
     account = run_account(trained, trace, 3, None)
     words = ("<b>a", "{{TITLE}}")
-    effects = run_whole_effects(trained, trace, account)
+    effects = run_whole_effects(trained, trace, 3, None)
     given = {"words": words, "held": "divisors are held", "smallest": 0.2, "feed_forward": 2}
     page = account_to_html(trace, account, effects, **given)
     shown = read_html(page.decode())

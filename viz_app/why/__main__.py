@@ -57,7 +57,7 @@ def main(arguments: WhyArguments) -> None:
     at = arguments.at - 1
     other = word_to_compare(run.tokenizers, trace, at, arguments.instead)
     account = run_account(checkpoint.model, trace, at, other)
-    effects = run_whole_effects(checkpoint.model, trace, account)
+    effects = run_whole_effects(checkpoint.model, trace, at, other)
     arrays = account.arrays(effects)
     write_bytes(arguments.out, written_as(arguments.out.suffix, arrays))
     _LOG.info("why: run %s, step %d, at %d", run.name, checkpoint.step, arguments.at)

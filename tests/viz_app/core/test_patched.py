@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from headwise.model import budget
-from headwise.model.interface import Head, WordSpan
+from headwise.model.interface import Head
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
@@ -19,7 +19,6 @@ from headwise.viz_app.core.patched import run_attribution, run_patched_translati
 from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.why.word.account import run_account
 from headwise.viz_app.why.word.effects import run_source_effects
 from tests.floats import PASS, near
 
@@ -149,16 +148,15 @@ def test_too_many_passes_are_refused_by_what_they_would_take(
 def test_words_of_the_source_are_left_out_with_strengths_but_not_with_pinned_rows(
     precise: Transformer, tokenizers: TokenizerPair
 ) -> None:
-    strengths, spans = Turned(TURNED.strengths), [WordSpan(1, 3)]
+    strengths = Turned(TURNED.strengths)
     a = run_trace(precise, tokenizers, A, OWN, turned=strengths)
-    account = run_account(precise, a, 3, None)
-    [loss] = run_source_effects(precise, a, account, spans)
+    loss, word = run_source_effects(precise, a, 3, None)[1], a.source.words[1]
     odds = []
-    for ids in (a.source.ids, a.source.ids[:1] + a.source.ids[3:]):
+    for ids in (a.source.ids, a.source.ids[: word.start] + a.source.ids[word.stop :]):
         with torch.inference_mode(), turn(precise, strengths):
             logits = precise(torch.tensor([ids]), torch.tensor([a.consumed.ids[:4]]))[0, -1]
-        odds.append(float(logits[account.word] - logits.mean()))
+        odds.append(float(logits[a.predicted.ids[3]] - logits.mean()))
     assert loss == near(odds[0] - odds[1], **BOUND)
     pinned = run_trace(precise, tokenizers, A, OWN, turned=TURNED)
     with pytest.raises(ValueError, match="once a source word is left out"):
-        run_source_effects(precise, pinned, account, spans)
+        run_source_effects(precise, pinned, 3, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,13 +14,13 @@ from torch import Tensor
 
 from headwise.model.config import BOS, EOS
 from headwise.model.forced import forced_stream
-from headwise.model.interface import Head, Stack, WordSpan, head_name
+from headwise.model.interface import Head, Stack, head_name
 from headwise.model.layers import sinusoidal_positions
 from headwise.model.masks import PADDING
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import ablate, turn
-from headwise.viz_app.records.trace import Tokens
+from headwise.viz_app.records.trace import Tokens, Word
 from headwise.viz_app.why.word.account import (
     neuron_logits,
     pass_to,
@@ -161,8 +162,7 @@ def test_against_the_mean_of_all_words(model: Any) -> None:
 
 def test_whole_effects_are_those_of_separate_passes(model: Any) -> None:
     trace, done = traced(), list[tuple[int, int]]()
-    account = run_account(model, trace, STEP, INSTEAD)
-    found = run_whole_effects(model, trace, account, note_done=lambda *n: done.append(n))
+    found = run_whole_effects(model, trace, STEP, INSTEAD, note_done=lambda *n: done.append(n))
     assert done[-1] == (sum(map(len, found.values())),) * 2
     consumed = CONSUMED[: STEP + 1]
     before = logit_difference(model, SOURCE, consumed)
@@ -175,9 +175,10 @@ def test_whole_effects_are_those_of_separate_passes(model: Any) -> None:
 
 
 def test_source_effects_are_those_of_shorter_sentences(model: Any) -> None:
-    spans = [WordSpan(1, 3), WordSpan(4, 5), WordSpan(0, 6)]
+    spans = Word("", 1, 3), Word("", 4, 5), Word("", 0, 6)
     trace, consumed = traced(), CONSUMED[: STEP + 1]
-    found = run_source_effects(model, trace, run_account(model, trace, STEP, INSTEAD), spans)
+    trace.source = replace(trace.source, words=spans)
+    found = run_source_effects(model, trace, STEP, INSTEAD)
     before = logit_difference(model, SOURCE, consumed)
     for span, effect in zip(spans[:2], found[:2], strict=True):
         shorter = (*SOURCE[: span.start], *SOURCE[span.stop :])

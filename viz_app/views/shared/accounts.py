@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import streamlit as st
 
-from headwise.model.estimates import account_bytes
-from headwise.model.interface import Description, Seq2SeqModel
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.labels import next_token_label
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Run, weights_of
+from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.asked import ask_trace
-from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.slices import each_in_slices
 from headwise.viz_app.views.shared.view import control, view
 from headwise.viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
@@ -28,7 +24,6 @@ from headwise.viz_app.views.shared.vocabulary import (
 )
 from headwise.viz_app.why.word.account import MEAN, Account, run_account
 
-Result = TypeVar("Result")
 MOST_ASKED = 40
 """Checkpoints that are asked about a word; of more, some that are spread evenly."""
 
@@ -114,49 +109,11 @@ def accounts_by_step(
     """
     steps = sorted({selection.step, *spread(selection.run.steps(), MOST_ASKED)})
 
-    def ask(note_done: NoteDone) -> dict[int, Account]:
-        found: dict[int, Account] = {}
-        for step in steps:
-            given = replace(trace, step=step)  # of which only its tokens are read, and what is off
-            found[step] = ask_trace(
-                run_account, selection.run, given, account.step, account.instead
-            )
-            note_done(len(found), len(steps))
-        return found
+    def ask(step: int) -> Account:
+        given = replace(trace, step=step)  # of which only its tokens are read, and what is off
+        return ask_trace(run_account, selection.run, given, account.step, account.instead)
 
-    return in_slices("Asking every checkpoint", ask, key="checkpoints-progress", stop=stop)
-
-
-def so_far(what: str, run: Run, trace: Trace, at: int, key: Hashable) -> dict[int, float]:
-    """Return what has been found of something that ``of_prediction`` computes part by part.
-
-    It is empty at first; whoever computes a part adds it, for all sessions.
-    """
-    begun = f"{what}, so far"
-    return of_prediction(begun, run, trace, at, key, lambda model: {}, needs=lambda *_: 0)
-
-
-def of_prediction(
-    what: str,
-    run: Run,
-    trace: Trace,
-    at: int,
-    key: Hashable,
-    compute: Callable[[Seq2SeqModel], Result],
-    *,
-    needs: Callable[[Description, int, int], int] = account_bytes,
-) -> Result:
-    """Compute something about one prediction of a trace of this run, once.
-
-    ``needs`` estimates its memory from the model's description and the lengths of source and target
-    (``model/estimates.py``).
-    """
-    weights = weights_of(run, trace.step)
-    place = (weights.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.turned, at)
-    return cached(
-        what,
-        (*place, key),
-        lambda: compute(weights.model),
-        facts=lambda _: {"run": run.name, "step": weights.step, "at": at + 1},
-        needs=needs(run.description, len(trace.source), at + 1),
+    found = each_in_slices(
+        "Asking every checkpoint", steps, ask, key="checkpoints-progress", stop=stop
     )
+    return None if found is None else dict(zip(steps, found, strict=True))

@@ -82,7 +82,7 @@ def so_far(
 
 
 def _key(weights: Weights, trace: Trace, asked: Hashable) -> Hashable:
-    return weights.sha256, trace.source.ids, trace.target_ids, trace.turned, asked
+    return weights.sha256, trace.source, trace.target_ids, trace.turned, asked
 
 
 def _ask(

@@ -6,19 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from headwise.model.estimates import effects_bytes
 from headwise.model.interface import head_name
 from headwise.viz_app.analysis.labels import OFF_NOTE, count_of, head_of
 from headwise.viz_app.figures.account import waterfall
 from headwise.viz_app.figures.bars import bar_chart, signed_text
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.saved import npz_of
-from headwise.viz_app.views.shared.accounts import (
-    asked_account,
-    compared_words,
-    of_prediction,
-    so_far,
-)
+from headwise.viz_app.views.caches import weights_of
+from headwise.viz_app.views.shared.accounts import asked_account, compared_words
+from headwise.viz_app.views.shared.asked import ask_slowly
 from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head
 from headwise.viz_app.views.shared.selection import Selection
@@ -110,17 +106,8 @@ def _whole_effects(
     selection: Selection, trace: Trace, account: Account, note: NoteDone
 ) -> WholeEffects:
     """Take each part out of the pass, once; if ``note`` ends it, go on from there."""
-    run, at = selection.run, account.step
-    known = so_far("whole effects", run, trace, at, account.instead)
-    return of_prediction(
-        "whole effects",
-        run,
-        trace,
-        at,
-        account.instead,
-        lambda model: run_whole_effects(model, trace, account, known=known, note_done=note),
-        needs=effects_bytes,
-    )
+    weights = weights_of(selection.run, trace.step)
+    return ask_slowly(weights, run_whole_effects, trace, note, account.step, account.instead)
 
 
 def _show_bars(

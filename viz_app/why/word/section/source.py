@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import streamlit as st
 
-from headwise.model.estimates import effects_bytes
-from headwise.model.interface import WordSpan
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.labels import word_labels
 from headwise.viz_app.components.row_table import Bar, Cell, Row, row_table
 from headwise.viz_app.figures.bars import signed_text
 from headwise.viz_app.records.trace import Doubles, Trace
-from headwise.viz_app.views.shared.accounts import of_prediction
 from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
@@ -32,21 +27,13 @@ MOST_LEFT_OUT = 200
 @account_panel(SOURCE)
 def show_source_words(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw a table of source words: whole effect, direct effect, and ALTI+."""
-    spans = tuple(WordSpan(word.start, word.stop) for word in trace.source.words)
+    spans = trace.source.words
     names = word_labels(trace.source)
     all_three = len(spans) <= MOST_LEFT_OUT
     show_heading(f"Which source words it needs: {'three' if all_three else 'two'} answers")
     losses = np.full(len(spans), np.nan)
     if all_three:
-        losses = of_prediction(
-            "source effects",
-            selection.run,
-            trace,
-            account.step,
-            (account.instead, spans),
-            lambda model: run_source_effects(model, trace, account, spans),
-            needs=partial(effects_bytes, passes=len(spans) + 1),
-        )
+        losses = ask_trace(run_source_effects, selection.run, trace, account.step, account.instead)
     direct = account.parts.heads["cross"].sum(axis=(0, 1))
     shares = ask_trace(run_contributions, selection.run, trace)[account.step]
     answers = {
