@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headwise.viz_app.records.measures import Curve, OverfittingOnset
+from headwise.viz_app.records.measures import Curve, DataChange, OverfittingOnset
 
 RISE = 0.05
 """Smallest rise of a loss that counts as overfitting, in nats: a perplexity that is 5 % higher. A
@@ -113,6 +113,28 @@ def find_overfitting_in(curves: Mapping[str, Curve]) -> OverfittingOnset | None:
     valid, sample = curves["valid_loss"], curves["train_sample_loss"]
     sampled = bool(np.isin(valid.steps, sample.steps).all())
     return find_overfitting(valid, sample if sampled else curves["train_loss"])
+
+
+def find_data_change(tokens: Curve, loss: Curve, *, plain_tokens: int) -> DataChange | None:
+    """Find where a training leaves the pairs of its corpus as they are for changed ones.
+
+    ``tokens`` are the target tokens that it has read at a step, ``loss`` is that of training
+    batches, the mean over the steps since the row before, and ``plain_tokens`` are those of the
+    epochs in which pairs stay as they are. Between rows of the log steps are of equal size.
+
+    Returns:
+        The change, without what is done to the pairs; None if there are no such epochs, or if the
+        log does not yet have a row of changed pairs alone.
+    """
+    if plain_tokens <= 0 or not len(tokens) or tokens.values[-1] <= plain_tokens:
+        return None
+    read, steps = ([0, *each.tolist()] for each in (tokens.values, tokens.steps))
+    last = round(float(np.interp(plain_tokens, read, steps)))
+    before = loss.values[loss.steps <= last]
+    after = loss.values[1:][loss.steps[:-1] >= last]
+    if not len(before) or not len(after):
+        return None
+    return DataChange(last + 1, float(before[-1]), float(after[0]))
 
 
 def _mean_between(curve: Curve, after: int, until: int) -> float:

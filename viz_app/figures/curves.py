@@ -2,7 +2,8 @@
 
 Runs differ in colour, dashes and the shape of their markers; a milestone has a marker. Validation
 loss has filled markers, the loss of a sample of the training pairs, measured alike, has open ones.
-The loss of training batches, which is another measure, is a thin line.
+The loss of training batches, which is another measure, is a thin line. Where a training begins to
+change its pairs, the chart of the loss has a dotted line with its reason.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ import plotly.graph_objects as go
 
 from headwise.viz_app.figures.lines import DASHES, line
 from headwise.viz_app.figures.matrix import vertical_line
-from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure, note
+from headwise.viz_app.figures.theme import (
+    Properties,
+    Theme,
+    escape_lines,
+    escape_plotly,
+    new_figure,
+    note,
+)
 from headwise.viz_app.figures.training_panels import (
     PANELS,
     Panel,
@@ -27,7 +35,7 @@ from headwise.viz_app.figures.training_panels import (
     drawn_panels,
     panels_layout,
 )
-from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
+from headwise.viz_app.records.measures import Curve, DataChange, OverfittingOnset, RunCurves
 from headwise.viz_app.records.pairs import CHANCE, AccuracyCurve
 
 MOST_RUNS = 6
@@ -37,6 +45,8 @@ MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf", "exact")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 _LINE, _TITLE, _TOP = 20, 24, 28
 """Pixels of a line of text above the charts, of a chart's title, and above charts of accuracies."""
+_REASON = 60
+"""Letters of a line of the reason for which a loss jumps."""
 _WIDTH = 700
 """Pixels that a line of the legend has, at least."""
 _WORDS = {"train_sample_loss": "train sample", "valid_loss": "valid"}
@@ -111,6 +121,16 @@ def training_curves(
             shapes.append(
                 shapes[-1] | {"x0": steps.line, "x1": steps.line, "name": "", "line": dotted}
             )
+    changed = [
+        (run, run.change, colour)
+        for run, colour in zip(runs, theme.series, strict=False)
+        if run.change is not None
+    ]
+    for row, (run, change, colour) in enumerate(changed):
+        shapes.append(_at_change(change, colour, steps))
+        words = f"{run.name}: " * (len(runs) > 1)
+        words += "harder pairs" if change.after > change.before else "changed pairs"
+        layout["annotations"].append(_named_change(words, run.name, change, colour, row, steps))
     for row, (name, onset, colour) in enumerate(overfitted):
         shapes.append(_shade(onset, colour, steps))
         lines = len(overfitted) - row
@@ -212,6 +232,29 @@ def _reach(run: RunCurves, name: str) -> np.ndarray:
         # A percentile of the resamples may lie on the other side of the value.
         reach[row] = np.maximum((curve.values - ends) * (1 if row == 0 else -1), 0)
     return reach
+
+
+def _at_change(change: DataChange, colour: str, steps: StepAxis) -> Properties:
+    """Return a shape: a line in the chart of the loss where the pairs of a training change."""
+    place = steps.place(change.step)
+    ends = {"x0": place, "x1": place, "y0": 0, "y1": 1}
+    look = {"line": {"color": colour, "width": 1.5, "dash": "dot"}, "layer": "below"}
+    return {"type": "line", "xref": "x", "yref": "y domain", **ends, **look}
+
+
+def _named_change(
+    words: str, name: str, change: DataChange, colour: str, row: int, steps: StepAxis
+) -> Properties:
+    """Return an annotation that names the line; where the mouse rests on it, it says the reason."""
+    x, middle = steps.place(change.step), (steps.first + steps.last) / 2
+    if steps.log:  # an annotation is where the logarithm is
+        x, middle = math.log10(x), math.log10(steps.first * steps.last) / 2
+    side = "left" if x < middle else "right"
+    at = {"x": x, "xref": "x", "xanchor": side, "y": 1, "yref": "y domain", "yanchor": "top"}
+    reason = escape_lines(textwrap.wrap(f"{name}: {change}", _REASON))
+    text = f'<span style="color:{colour}">{escape_plotly(words)}</span>'
+    look = {"yshift": -14 * row, "showarrow": False, "font": {"size": 12}}
+    return {"text": text, "hovertext": reason, **at, **look}
 
 
 def _shade(onset: OverfittingOnset, colour: str, steps: StepAxis) -> Properties:

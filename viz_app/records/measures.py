@@ -89,6 +89,27 @@ class OverfittingOnset:
 
 
 @dataclass(frozen=True)
+class DataChange:
+    """Training pairs are changed from a step on, so that they are harder than those before."""
+
+    step: int
+    """The first step of which the pairs are changed."""
+    before: float
+    """The loss of training batches in the last row of the log before it, in nats per token."""
+    after: float
+    """That in the first row all of whose steps are after it."""
+    what: str = ""
+    """What is done to the pairs: "joined pairs and replaced names"."""
+
+    def __str__(self) -> str:
+        moved = "rises" if self.after > self.before else "goes"
+        return (
+            f"from step {self.step:,} on it trains with {self.what}, and the loss of training "
+            f"batches {moved} from {self.before:.2f} to {self.after:.2f}"
+        )
+
+
+@dataclass(frozen=True)
 class RunCurves:
     """All curves of one run are held here under the names that its log uses."""
 
@@ -103,6 +124,8 @@ class RunCurves:
     batches: str = "training batches"
     """Of what ``train_loss`` is the mean, with what makes it another measure than the other losses:
     "training batches, with label smoothing 0.1"."""
+    change: DataChange | None = None
+    """None if all its epochs are of the same pairs, or the log has not come so far."""
 
 
 @dataclass(frozen=True)

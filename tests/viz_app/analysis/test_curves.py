@@ -13,13 +13,14 @@ from headwise.viz_app.analysis.curves import (
     RISE,
     curve_of,
     downsample,
+    find_data_change,
     find_overfitting,
     find_overfitting_in,
     progress,
     smooth,
     spread,
 )
-from headwise.viz_app.records.measures import Curve, OverfittingOnset
+from headwise.viz_app.records.measures import Curve, DataChange, OverfittingOnset
 from tests.floats import assert_near, near
 
 CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"
@@ -150,6 +151,31 @@ def test_the_sample_decides_where_every_milestone_has_it(
         "train_loss": curve(range(1, 41), batches),
     }
     assert (find_overfitting_in(curves) is not None) == overfits
+
+
+# Where its pairs change
+
+
+@pytest.mark.parametrize(
+    ("plain", "change"),
+    [
+        (300, DataChange(31, 4.0, 5.0)),  # at the end of a row
+        (250, DataChange(26, 5.0, 6.0)),  # within one, whose loss is of both
+        (400, None),  # no row of changed pairs alone
+        (0, None),
+        (1_000, None),  # not yet
+    ],
+)
+def test_pairs_change_where_the_plain_epochs_are_read(
+    plain: int, change: DataChange | None
+) -> None:
+    """Ten tokens a step, and the loss of a row is the mean since the row before."""
+    tokens = curve([10, 20, 30, 40, 45], [100, 200, 300, 400, 450])
+    loss = curve([10, 20, 30, 40], [6.0, 5.0, 4.0, 5.0])
+    if plain == 250:
+        loss = curve([10, 20, 30, 40], [6.0, 5.0, 5.5, 6.0])
+    assert find_data_change(tokens, loss, plain_tokens=plain) == change
+    assert find_data_change(curve([], []), loss, plain_tokens=300) is None
 
 
 # How far it is

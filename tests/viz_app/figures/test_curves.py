@@ -20,7 +20,7 @@ from headwise.viz_app.figures.training_panels import (
     drawn_panels,
     panels_layout,
 )
-from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
+from headwise.viz_app.records.measures import Curve, DataChange, OverfittingOnset, RunCurves
 from headwise.viz_app.records.pairs import Accuracy, AccuracyCurve
 from tests.floats import near
 
@@ -217,6 +217,24 @@ def test_overfitting_is_shaded_and_named_and_unsmoothed_values_are_pale() -> Non
     np.testing.assert_array_equal(behind.y, np.float32(raw["train_loss"].values))
     assert behind.opacity < 1
     assert figure.data[3].opacity is None
+
+
+def test_where_the_pairs_of_a_run_change_is_a_line_with_its_reason() -> None:
+    change = DataChange(21, 2.5, 4.0, "joined pairs")
+    runs = [run_of("a"), run_of("<b>", change=change)]
+    for log in (False, True):
+        figure = training_curves(runs, step=0, theme=LIGHT, log_steps=log)
+        [line] = [shape for shape in figure.layout.shapes if shape.line.color == LIGHT.series[1]]
+        assert (line.x0, line.x1, line.xref, line.yref) == (21, 21, "x", "y domain")
+        named = figure.layout.annotations[-1]
+        assert "&lt;b&gt;: harder pairs" in named.text
+        assert named.hovertext.replace("<br>", " ") == (
+            "&lt;b&gt;: from step 21 on it trains with joined pairs, and the loss of training "
+            "batches rises from 2.50 to 4.00"
+        )
+        assert (named.x, named.xanchor) == (near(math.log10(21) if log else 21), "right")
+    for other in training_curves(runs[:1], step=0, theme=LIGHT).layout.annotations:
+        assert "harder" not in other.text
 
 
 def test_scores_have_bars_where_their_intervals_are_known() -> None:

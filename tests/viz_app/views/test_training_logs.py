@@ -168,6 +168,41 @@ def test_training_batches_are_named_by_what_their_loss_contains(start: Start, ro
         assert {f"{name}: training batches{told}", f"{name}: valid"} <= said
 
 
+def test_where_a_run_begins_to_change_its_pairs_is_said_with_the_reason(
+    start: Start, root: Path
+) -> None:
+    """Of a run that does from its third epoch on, one from the first on, and one never."""
+    run = open_trained_run("tiny", root=root)
+    assert run.info.training is not None
+    assert run.info.data is not None
+    assert run.counts is not None
+    epoch = sum(run.counts.target) - run.info.data.train_pairs  # <s> is predicted nowhere
+    losses = {10: (epoch, 3.0), 20: (2 * epoch, 2.5), 30: (3 * epoch, 4.25)}
+    rows = [{"step": at, "tokens": t, "train_loss": loss} for at, (t, loss) in losses.items()]
+    for name, options in (
+        ("later", {"join": 0.25, "replace": 0.5, "plain_epochs": 2}),
+        ("at once", {"join": 0.25}),
+        ("never", {"plain_epochs": 2}),
+    ):
+        shutil.copytree(root / "tiny", root / name)
+        write_info(root / name, replace(run.info, training=replace(run.info.training, **options)))
+        write_log(root / name / "metrics.jsonl", rows)
+    said = (
+        "later: from step 21 on it trains with joined pairs and replaced names, and the loss of "
+        "training batches rises from 2.50 to 4.25"
+    )
+    app = start(root, run="later", beside=["at once", "never"])
+    assert app.errors == []
+    assert app.captions.count(" on it trains with ") == 1
+    assert f"{said}." in unescaped(app.captions)
+    assert "; from step 21 on it trains" in alt_text(app)
+    layout = app.charts["curves"]["layout"]
+    [named] = [each for each in layout["annotations"] if "hovertext" in each]
+    assert (named["x"], named["hovertext"].replace("<br>", " ")) == (21, said)
+    write_log(root / "later" / "metrics.jsonl", rows[:2])  # it has not come so far
+    assert "it trains with" not in app.run().captions
+
+
 def test_scores_of_other_validation_data_are_not_to_be_compared(start: Start, root: Path) -> None:
     """Of the same data, of other data, and of data that nobody knows."""
     shutil.copytree(root / "tiny", root / "other")

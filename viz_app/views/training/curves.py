@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 
 import streamlit as st
 
-from headwise.viz_app.analysis.curves import curve_of, downsample, find_overfitting_in, smooth
+from headwise.model.config import TrainingConfig
+from headwise.viz_app.analysis.curves import (
+    curve_of,
+    downsample,
+    find_data_change,
+    find_overfitting_in,
+    smooth,
+)
 from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE, interval_text
 from headwise.viz_app.figures.curves import MOST_RUNS, is_of_milestones, training_curves
 from headwise.viz_app.figures.training_panels import KNOWN, MOST_OWN, PANELS, drawn_panels
-from headwise.viz_app.records.measures import RunCurves
+from headwise.viz_app.records.measures import DataChange, RunCurves
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import LogRow, Run, log_file, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there
@@ -101,13 +109,15 @@ def _curves_of(selection: Selection, name: str, smoothing: float) -> RunCurves:
     rows = log_of(folder, "metrics.jsonl")
     # How the Trainer smoothed labels is in no file that can be read: its runs need not be opened.
     is_ours = log.suffix == ".jsonl"
-    batches = _batches(run_named(name)) if is_ours else _BATCHES
+    run = run_named(name) if is_ours else None
+    batches = _batches(run) if run is not None else _BATCHES
+    plain_epochs = run.training.plain_epochs if run is not None and run.training is not None else 0
     # Our own log has more than curves; a Trainer's has what its author measures.
     names = KNOWN if is_ours else KNOWN.union(*rows) - {"step"}
     return cached(
         "curves",
-        (str(folder), smoothing, batches, stamp),
-        lambda: _make_curves(rows, name, names, smoothing, batches),
+        (str(folder), smoothing, batches, plain_epochs, stamp),
+        lambda: _make_curves(rows, name, names, smoothing, batches, _change(rows, run)),
         facts=lambda _: {"run": name, "rows": len(rows)},
         says=f"Reading curves of {name}",
     )
@@ -122,19 +132,48 @@ def _batches(run: Run) -> str:
         "label smoothing": training.label_smoothing,
         "dropout": model.dropout,
         "hidden dropout": model.hidden_dropout,
-        "BPE-dropout": training.bpe_dropout,
     }
     said = [f"{what} {share:g}" for what, share in shares.items() if share]
-    said += ["joined pairs"] * bool(training.join) + ["replaced names"] * bool(training.replace)
-    said += ["names put before sentences"] * bool(training.address)
-    if not said:
-        return _BATCHES
+    said += _changes(training)
+    return f"{_BATCHES}, with {_listed(said)}" if said else _BATCHES
+
+
+def _changes(training: TrainingConfig) -> list[str]:
+    """Name what a training does to its pairs after the epochs in which they stay as they are."""
+    return [
+        *[f"BPE-dropout {training.bpe_dropout:g}"] * bool(training.bpe_dropout),
+        *["joined pairs"] * bool(training.join),
+        *["replaced names"] * bool(training.replace),
+        *["names put before sentences"] * bool(training.address),
+    ]
+
+
+def _listed(said: Sequence[str]) -> str:
     *others, last = said
-    return f"{_BATCHES}, with {', '.join(others)}{' and ' if others else ''}{last}"
+    return f"{', '.join(others)}{' and ' if others else ''}{last}"
+
+
+def _change(rows: Sequence[LogRow], run: Run | None) -> DataChange | None:
+    """Find where the pairs of a training change, if it is ours and it is known what it read."""
+    training = run.training if run is not None else None
+    if run is None or training is None or not training.plain_epochs:
+        return None
+    changes, data, counts = _changes(training), run.data, run.counts
+    if not changes or data is None or counts is None:
+        return None
+    predicted = sum(counts.target) - data.train_pairs  # all but <s>, which no step predicts
+    tokens, loss = (curve_of(rows, name) for name in ("tokens", "train_loss"))
+    found = find_data_change(tokens, loss, plain_tokens=training.plain_epochs * predicted)
+    return replace(found, what=_listed(changes)) if found is not None else None
 
 
 def _make_curves(
-    rows: Sequence[LogRow], name: str, names: Set[str], smoothing: float, batches: str
+    rows: Sequence[LogRow],
+    name: str,
+    names: Set[str],
+    smoothing: float,
+    batches: str,
+    change: DataChange | None,
 ) -> RunCurves:
     whole = {curve: curve_of(rows, curve) for curve in names}
     curves, raw = {}, {}
@@ -148,7 +187,7 @@ def _make_curves(
         for curve in ("bleu", "chrf")
     }
     intervals = {curve: both for curve, both in ends.items() if len(both[0])}
-    return RunCurves(name, curves, raw, intervals, find_overfitting_in(whole), batches)
+    return RunCurves(name, curves, raw, intervals, find_overfitting_in(whole), batches, change)
 
 
 def _go_to_clicked() -> None:
@@ -174,6 +213,8 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
                 f"({onset.loss:.2f} nats), from there on it rises while train loss falls: "
                 "overfitting."
             )
+        if run.change is not None:
+            notes.append(f"{escape_markdown(run.name)}: {run.change}.")
     if any(len(run.curves["train_sample_loss"]) for run in runs):
         notes.append(
             "Train sample and valid are measured alike, on the weights of a milestone and without "
@@ -279,6 +320,7 @@ def _alt(runs: list[RunCurves], selection: Selection) -> str:
         last = max(int(curve.steps[-1]) for curve in run.curves.values() if len(curve))
         onset = run.overfitting
         suffix = f"; overfitting from step {onset.step:,}" if onset is not None else ""
+        suffix += f"; {run.change}" if run.change is not None else ""
         parts.append(f"{run.name}, to step {last:,}: {', '.join(said)}{suffix}")
     return (
         f"{', '.join(panel.title for panel in drawn_panels(runs))} over the steps of training; a "
