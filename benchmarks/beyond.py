@@ -4,7 +4,8 @@
 
 derives from a corpus, by a seed, groups of sentences joined to one input, sentences with names that
 are in no training text, and sentences with numbers of 2 to 6 digits; translates them greedily and
-prints a table, and then ten sentences with their translations for a person to judge.
+prints a table, and then ten sentences with their translations for a person to judge. What is of all
+sources is printed beside those that are further than one word from any training source.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 import random
 import re
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import sacrebleu
 import tyro
+from scipy.stats import binomtest
 
 from headwise.model.checkpoint import (
     CHECKPOINTS,
@@ -28,7 +31,13 @@ from headwise.model.checkpoint import (
 )
 from headwise.model.decoding.translation import translate
 from headwise.model.training.corpora import load_corpus
-from headwise.model.training.data import DataError, Pair, references_by_source
+from headwise.model.training.data import (
+    DataError,
+    Pair,
+    bare,
+    references_by_source,
+    without_texts,
+)
 from headwise.model.training.evaluation import evaluate, score_translations
 from headwise.model.training.replacement import (
     common_words,
@@ -109,6 +118,33 @@ class Copied:
     wanted: list[str]
 
 
+def one_word_away(sources: Iterable[str], others: Iterable[str]) -> set[str]:
+    """The sources that one word more, less or other makes one of ``others``, or that are one.
+
+    Words are compared as ``bare`` has them, without case, accents and punctuation.
+    """
+    found: set[str] = set()
+    words = {source: tuple(bare(source).split()) for source in sources}
+    near = defaultdict[tuple[str, ...], set[str]](set)
+    for source, own in words.items():
+        for form in (own, *_less(own), *_gapped(own)):
+            near[form].add(source)
+    for other in {tuple(bare(other).split()) for other in others}:
+        for form in (other, *_gapped(other)):
+            found |= near.get(form, set())
+        for form in _less(other):
+            found |= {source for source in near.get(form, ()) if words[source] == form}
+    return found
+
+
+def _less(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    return (words[:at] + words[at + 1 :] for at in range(len(words)))
+
+
+def _gapped(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    return ((*words[:at], "", *words[at + 1 :]) for at in range(len(words)))
+
+
 def joined_groups(pairs: Sequence[Pair], size: int, count: int, seed: int) -> list[Pair]:
     """Groups of ``size`` distinct sources in random order, with the first translation of each."""
     distinct = [Pair(s, lines[0]) for s, lines in references_by_source(pairs).items()]
@@ -174,8 +210,8 @@ def _without_groups(text: str) -> str:
     return re.sub(r"(?<=\d)[.,  ](?=\d{3}(?!\d))", "", text)
 
 
-def kept(copied: Sequence[Copied], translations: Sequence[str]) -> float:
-    """Percentage of the translations that have all names and numbers wanted, as whole words."""
+def kept(copied: Sequence[Copied], translations: Sequence[str]) -> int:
+    """How many of the translations have all names and numbers wanted, as whole words."""
     good = 0
     for sentence, translation in zip(copied, translations, strict=True):
         text = _without_groups(translation)
@@ -183,7 +219,7 @@ def kept(copied: Sequence[Copied], translations: Sequence[str]) -> float:
             re.search(rf"(?<!\w){re.escape(_without_groups(wanted))}(?!\w)", text)
             for wanted in sentence.wanted
         )
-    return 100 * good / len(copied)
+    return good
 
 
 def main(arguments: BeyondArguments) -> None:
@@ -202,29 +238,46 @@ def main(arguments: BeyondArguments) -> None:
     def translated(texts: Sequence[str]) -> list[str]:
         return translate(checkpoint.model, run.tokenizers, texts)
 
-    whole = evaluate(checkpoint.model, run.tokenizers, pairs)
+    # What stands in the data that are measured is left out of a training, as by --leave-out.
+    unseen = without_texts(train, (text for pair in pairs for text in pair))
+    near = one_word_away((pair.source for pair in pairs), (pair.source for pair in unseen))
+    further = [pair for pair in pairs if pair.source not in near]
     print(f"{run.info.name}, step {step:,}, {Path(arguments.data).name}, greedy\n")
-    print(
-        "| input | figure, 95% interval |\n|---|---|\n| as it is, all references | "
-        f"{whole.bleu:.1f} BLEU ({whole.bleu_low:.1f} to {whole.bleu_high:.1f}) |"
-    )
-    for size, count in GROUPS.items():
-        groups = joined_groups(pairs, size, count, arguments.seed)
-        texts = translated([group.source for group in groups])
-        targets = [group.target for group in groups]
-        lengths = sacrebleu.BLEU().corpus_score(texts, [targets])
-        score = score_translations(texts, [[target] for target in targets])
-        print(
-            f"| {len(groups)} groups of {size} joined, one reference | {score.bleu:.1f} BLEU "
-            f"({score.bleu_low:.1f} to {score.bleu_high:.1f}), "
-            f"length ratio {lengths.sys_len / lengths.ref_len:.2f} |"
-        )
+    print("| input | figure, 95% interval |\n|---|---|")
+    for what, chosen in (
+        ("as it is", pairs),
+        ("one word from a training source", [pair for pair in pairs if pair.source in near]),
+        ("further from all of them", further),
+    ):
+        if chosen:
+            whole = evaluate(checkpoint.model, run.tokenizers, chosen)
+            print(
+                f"| {what}, {whole.sources:,} sources, all references | {whole.bleu:.1f} BLEU "
+                f"({whole.bleu_low:.1f} to {whole.bleu_high:.1f}) |"
+            )
+    for what, chosen in (("", pairs), (" of those further", further)):
+        for size, count in GROUPS.items():
+            if not (groups := joined_groups(chosen, size, count, arguments.seed)):
+                continue
+            texts = translated([group.source for group in groups])
+            targets = [group.target for group in groups]
+            lengths = sacrebleu.BLEU().corpus_score(texts, [targets])
+            score = score_translations(texts, [[target] for target in targets])
+            print(
+                f"| {len(groups)} groups of {size}{what} joined, one reference | {score.bleu:.1f} "
+                f"BLEU ({score.bleu_low:.1f} to {score.bleu_high:.1f}), "
+                f"length ratio {lengths.sys_len / lengths.ref_len:.2f} |"
+            )
     for what, copied in (
         ("names in no training text", other_names(pairs, names, run, seed=arguments.seed)),
         ("numbers of 2 to 6 digits", other_numbers(pairs, run, seed=arguments.seed)),
     ):
-        share = kept(copied, translated([sentence.source for sentence in copied]))
-        print(f"| {len(copied)} sentences with {what} | {share:.1f}% kept |")
+        good = kept(copied, translated([sentence.source for sentence in copied]))
+        exact = binomtest(good, len(copied)).proportion_ci(method="exact")
+        print(
+            f"| {len(copied)} sentences with {what} | {good / len(copied):.1%} kept "
+            f"({exact.low:.1%} to {exact.high:.1%}) |"
+        )
     print()
     for text, translation in zip(TEN, translated(TEN), strict=True):
         print(f"* {text}\n  {translation}")

@@ -60,6 +60,28 @@ def test_sources_are_joined_in_the_order_of_their_first_references() -> None:
     assert groups != beyond.joined_groups(pairs, 2, 3, seed=1)
 
 
+@pytest.mark.parametrize(
+    ("source", "others", "near"),
+    [
+        ("The cat runs.", ["¡THE cát, runs!"], True),
+        ("The cat runs.", ["A cat runs.", "no"], True),
+        ("The cat runs.", ["The cat runs home."], True),
+        ("The cat runs.", ["Cat runs"], True),
+        ("The cat runs.", ["The runs cat."], False),
+        ("The cat runs.", ["A cat ran.", "Runs."], False),
+        ("The cat runs.", ["A cat runs home."], False),
+        ("The cat runs.", ["The the runs.", "The cats runs home."], True),
+        ("a a b", ["a b b"], True),
+        ("a b c", ["b c d"], False),  # one less, and one more
+    ],
+)
+def test_a_source_is_near_where_one_word_makes_it_another(
+    source: str, others: list[str], near: bool
+) -> None:
+    found = beyond.one_word_away([source, "Nothing like it at all"], others)
+    assert found == ({source} if near else set())
+
+
 def test_names_and_numbers_are_replaced_in_the_source(
     trained_run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,39 +106,45 @@ def test_names_and_numbers_are_replaced_in_the_source(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "translation", "share"),
+    ("wanted", "translation", "good"),
     [
-        (["Quimper"], "Vive en Quimper.", 100),
+        (["Quimper"], "Vive en Quimper.", 1),
         (["Quimper"], "Los quimperianos y Quimperville.", 0),
         (["Ana Quimper"], "Ana de Quimper.", 0),
-        (["3.500"], "Son 3500.", 100),
-        (["3.500"], "Son 3,500 libros.", 100),
-        (["3500"], "Son 3.500.", 100),
+        (["3.500"], "Son 3500.", 1),
+        (["3.500"], "Son 3,500 libros.", 1),
+        (["3500"], "Son 3.500.", 1),
         (["3.500"], "Son 13.500.", 0),
         (["350"], "Son 3500.", 0),
         (["Quimper", "12"], "Quimper tiene 21.", 0),
     ],
 )
-def test_only_whole_words_count_as_kept(wanted: list[str], translation: str, share: float) -> None:
-    """And the share is that of all sentences."""
+def test_only_whole_words_count_as_kept(wanted: list[str], translation: str, good: int) -> None:
     copied = [beyond.Copied("", wanted), *[beyond.Copied("", ["b"])] * 3]
-    assert beyond.kept(copied[:1], [translation]) == share
-    assert beyond.kept(copied, [translation, "x", "x", "x"]) == share / 4
+    assert beyond.kept(copied, [translation, "x", "b", "x"]) == good + 1
 
 
 def test_the_command_prints_a_table_and_translations(measure: Callable[..., str]) -> None:
-    lines = measure(PAIRS).splitlines()
+    train = [
+        Pair("The cat ran.", "Corrió."),
+        Pair("Ana sees Tom.", "Ve."),
+        Pair("Tom!", PAIRS[4].target),
+    ]
+    lines = measure(PAIRS, train).splitlines()
     assert lines[0] == "tiny, step 8, data.jsonl, greedy"
     rows = [line.strip("|").split("|") for line in lines if line.startswith("| ")]
     assert [row[0].strip() for row in rows] == [
         "input",
-        "as it is, all references",
+        "as it is, 5 sources, all references",
+        "one word from a training source, 2 sources, all references",
+        "further from all of them, 3 sources, all references",
         "2 groups of 2 joined, one reference",
+        "2 groups of 2 of those further joined, one reference",
         "3 sentences with names in no training text",
         "3 sentences with numbers of 2 to 6 digits",
     ]
-    assert re.fullmatch(r" [\d.]+ BLEU \([\d.]+ to [\d.]+\), length ratio [\d.]+ ", rows[2][1])
-    assert re.fullmatch(r" [\d.]+% kept ", rows[3][1])
+    assert re.fullmatch(r" [\d.]+ BLEU \([\d.]+ to [\d.]+\), length ratio [\d.]+ ", rows[4][1])
+    assert rows[6][1] == " 0.0% kept (0.0% to 70.8%) "  # 1 - 0.025^(1/3)
     assert "* The dog sleeps." in lines
 
 
@@ -135,7 +163,7 @@ def test_names_of_the_training_text_are_not_used(
     printed = measure(PAIRS, [Pair("Where is Quimper?", "¿Dónde está Quimper?")])
     words = {word for text in seen for word in re.findall(r"\w+", text)}
     assert words & set(NAMES) == {"Oyelaran", "Zubiaurre"}
-    assert printed.count("| 100.0% kept |") == 2
+    assert printed.count("| 100.0% kept (29.2% to 100.0%) |") == 2
 
 
 def test_data_without_enough_names_are_refused(measure: Callable[..., str]) -> None:
