@@ -33,7 +33,7 @@ def _stages(name: str) -> dict[int, dict[str, float]]:
     return {step: dict(read_measures(run.folder, step).stages) for step in run.steps()}
 
 
-def first_two_stages(name: str) -> Found:
+def first_stage(name: str) -> Found:
     """Find the checkpoint with the least of the source, whose translations are likely as text.
 
     No other run has a checkpoint where both are so.

@@ -134,12 +134,12 @@ def strongest_source_token(name: str) -> Found:
     """Compare shares of source tokens with what leaving each out costs, prediction by prediction.
 
     Of the first 50 example sentences, with the run's own translations, by ALTI+ and by the mean of
-    the last layer's cross-attention.
+    the last layer's cross-attention; the interval of the difference is over sentences.
     """
     run, model = run_of(name), newest(name)
     texts = [each.source for each in read_measures(run.folder, run.steps()[-1]).sentences]
     correlations: dict[str, list[float]] = {"alti": [], "cross": []}
-    same: dict[str, list[bool]] = {"alti": [], "cross": []}
+    same: dict[str, list[list[bool]]] = {"alti": [], "cross": []}  # by sentence
     for text in texts[:_LEFT_OUT]:
         source = run.tokenizers.encode_source(text)
         [translation] = translate(model, run.tokenizers, [text])
@@ -157,15 +157,22 @@ def strongest_source_token(name: str) -> Found:
             axis=1,
         )
         for way, found in shares.items():
+            same[way].append([])
             for row, losses in zip(found[:, :-1], lost, strict=True):
                 correlations[way].append(rank_correlation(row.tolist(), losses.tolist()))
-                same[way].append(bool(row.argmax() == losses.argmax()))
+                same[way][-1].append(bool(row.argmax() == losses.argmax()))
     figures = {f"rho_{way}": f"{np.nanmean(found):.2f}" for way, found in correlations.items()}
-    figures |= {f"same_{way}": f"{np.mean(found):.0%}" for way, found in same.items()}
+    lengths = np.array([len(found) for found in same["alti"]])
+    hits = {way: np.array([sum(found) for found in of]) for way, of in same.items()}
+    figures |= {f"same_{way}": f"{of.sum() / lengths.sum():.0%}" for way, of in hits.items()}
+    drawn = np.random.default_rng(0).integers(len(lengths), size=(1_000, len(lengths)))
+    apart = (hits["alti"] - hits["cross"])[drawn].sum(axis=1) / lengths[drawn].sum(axis=1)
+    low, high = np.percentile(100 * apart, (2.5, 97.5))
     return Found(
-        figures | {"sentences": _LEFT_OUT},
-        bool(np.mean(same["alti"]) > np.mean(same["cross"])),
-        f"{len(same['alti'])} predictions",
+        figures
+        | {"predictions": int(lengths.sum()), "sentences": _LEFT_OUT}
+        | {"low": f"{low:.0f}", "high": f"{high:.0f}"},
+        bool(low > 0),
     )
 
 

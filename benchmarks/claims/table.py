@@ -160,11 +160,12 @@ _OF_MAKING = (
 
 _OF_HEADS = (
     Claim(
-        "Of the shipped runs `de-en` shows the first two: at its step {step} the language model "
-        "finds the translations likelier than the references ({own} and {reference} nats a token), "
-        "with a chrF of {chrf}, and the source's part in predictions is at its lowest",
+        "Of the shipped runs only `de-en` has a checkpoint that fits the first stage: at step "
+        "{step} the language model finds the translations likelier than the references ({own} and "
+        "{reference} nats a token), with a chrF of {chrf}, and the source's share in predictions "
+        "is at its lowest",
         _HEADS,
-        partial(of_heads.first_two_stages, "de-en"),
+        partial(of_heads.first_stage, "de-en"),
     ),
     Claim(
         "None shows a late stage of reordering: from where chrF is half of what it is at the end, "
@@ -214,8 +215,8 @@ _OF_HEADS = (
         partial(of_heads.size_of_neurons, "en-es"),
     ),
     Claim(
-        "the rest is of what layers wrote, and of biases: in the shipped runs at least {upper} "
-        "above the first layer, and at least {last} in the last",
+        "the rest comes from what layers wrote and from biases: in the shipped runs at least "
+        "{upper} above the first layer, and at least {last} in the last",
         _HEADS,
         of_heads.what_layers_wrote,
     ),
@@ -254,16 +255,17 @@ _OF_TASKS = (
     ),
     Claim(
         "layer 1, head 1 of cross-attention has its largest weight on the copied symbol in {share} "
-        "of the rows",
+        "of their rows",
         _README,
         of_tasks.looks_at_the_copied_symbol,
     ),
     Claim(
-        "left out of {sentences} example sentences: the rank correlation (Spearman) of its share "
-        "with the log-probability lost, the mean over predictions, is {rho_alti} for `de-en` on "
-        "its own translations ({rho_cross} for the mean of the last layer's cross-attention), and "
-        "the strongest token is the same in {same_alti} of predictions ({same_cross}). So shares "
-        "name the token that matters most better than cross-attention does",
+        "left out of {sentences} example sentences. Over {predictions} predictions of `de-en`'s "
+        "own translations, the rank correlation (Spearman) of its share with the log-probability "
+        "lost is {rho_alti} on average ({rho_cross} for the mean of the last layer's "
+        "cross-attention), and the strongest token is the same in {same_alti} ({same_cross}; 95% "
+        "interval of the difference, over sentences: {low} to {high} points). So shares name the "
+        "token that matters most more often",
         _HEADS,
         partial(of_tasks.strongest_source_token, "de-en"),
     ),
@@ -277,10 +279,10 @@ _OF_WRITING = (
         of_writing.edges_beyond_chance,
     ),
     Claim(
-        "In `books-small` {count} of {of} edges between heads stands out, since its matrices of "
-        "attention are mostly still the random ones of step 0 (cosine {least} to {most}; in "
-        "`en-es` {other_least} to {other_most}): of what training changed of them alone, more than "
-        "half of the edges do",
+        "In `books-small` {count} of {of} edges between heads stands out; its matrices of "
+        "attention are still close to the random ones of step 0 (cosine {least} to {most}; in "
+        "`en-es` {other_least} to {other_most}). Of what training added to them, more than half of "
+        "the edges stand out.",
         _HEADS,
         partial(of_writing.edges_of_what_changed, "books-small", "en-es"),
     ),
