@@ -29,7 +29,7 @@ from tests.imports import ROOT
 
 QUERIES: list[RowQuery] = [
     *(RowQuery(kind, on, 0.15) for kind, on in product(KINDS, ("special", "punctuation"))),
-    *(RowQuery(kind, "equal", 0.15) for kind in KINDS),
+    *(RowQuery(kind, "same", 0.15) for kind in KINDS),
     *(RowQuery(kind, "distance", 0.15, distance=1 if kind == "cross" else -1) for kind in KINDS),
     RowQuery("cross", "token", 0.15, token="dog"),
     RowQuery("cross", "special", 0.15, head=Head("cross", 1, 2)),
@@ -51,7 +51,7 @@ def is_wanted(trace: Trace, query: RowQuery, head: Head, row: int, key: int) -> 
             return text == query.token
         case "distance":
             return key == row + query.distance
-        case "equal":
+        case "same":
             if head.kind == "cross":
                 return not special and text == trace.predicted.texts[row].strip()
             return not special and key != row and text == keys.texts[row].strip()
@@ -131,7 +131,7 @@ def of_books() -> tuple[Transformer, Sentences]:
         *((RowQuery(kind, "special", 0.3), 1) for kind in KINDS),
         *(
             (RowQuery(kind, on, 0.1, distance=1 if kind == "cross" else -1), 10_000)
-            for kind, on in product(KINDS, ("special", "punctuation", "equal", "distance"))
+            for kind, on in product(KINDS, ("special", "punctuation", "same", "distance"))
         ),
         (RowQuery("cross", "token", 0.3, token="the"), 10_000),
         (RowQuery("cross", "alone", 0.5), 10_000),

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from headwise.model.interface import Head, Kind
 
-WantedKeys = Literal["token", "punctuation", "special", "equal", "distance", "alone"]
+WantedKeys = Literal["token", "punctuation", "special", "same", "distance", "alone"]
 """On which keys of a row a head must have its weight: on a token by name, on punctuation marks, on
 special tokens, on a token at another place that equals the query's (in cross-attention, that equals
 the one that is predicted), on the key at a distance from the row, or on a source token on which no

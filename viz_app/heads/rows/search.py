@@ -213,7 +213,7 @@ class _Search:
             queries, columns = (torch.arange(n, device=keys.device) for n in (n_queries, n_keys))
             there = columns == queries[:, None] + self.query.distance
             return there[None, None].expand(len(keys), -1, -1, -1)
-        if self.query.on == "equal":
+        if self.query.on == "same":
             return self._equal(keys, ids)[:, None]
         if self.query.on == "alone":
             content = ~(self.tokens | self.special)[keys]

@@ -29,12 +29,12 @@ _NAMES: dict[WantedKeys | Literal["nothing"], str] = {
     "token": "a token",
     "punctuation": "punctuation",
     "special": "special tokens",
-    "equal": "an equal token",
+    "same": "an equal token",
     "distance": "a distance",
     "alone": "what no other head looks at",
 }
 _NOTES: dict[WantedKeys, str] = {
-    "equal": " A token that equals that of the row, at another place; in cross-attention, one that "
+    "same": " A token that equals that of the row, at another place; in cross-attention, one that "
     "equals what is predicted.",
     "distance": " Key less row: −1 in self-attention is the token before.",
     "alone": " A source token on which no other head of cross-attention puts so much in any row; "
