@@ -33,6 +33,8 @@ _PROPERTIES: dict[Property, str] = {
 }
 _ALIKE = 0.02
 """Heads whose properties differ by less look the same in their maps."""
+_NEARLY = 0.03
+"""A share of a row that is missed by less is as good as had."""
 
 
 _two = "{:.2f}".format
@@ -117,10 +119,16 @@ def keys_for_share(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9)
         f"From the heaviest down: {' + '.join(map(_two, weights[:count][:5]))}"
         f"{' + …' * (count > 5)} ≈ {weights[:count].sum():.2f}, with {count} of {len(weights)} keys"
     )
-    note += f"; with one less it is {weights[: count - 1].sum():.2f}." if count > 1 else "."
+    less = float(weights[: count - 1].sum())
     others = [float(n) for n in (1, count + 2, len(weights)) if 0 < n <= len(weights)]
+    near = count > 1 and share - less < _NEARLY
+    others += [float(count - 1)] * near
+    note += f"; with one less it is {_two(less)}{', nearly as much' * near}." if count > 1 else "."
     names = {"row": asked.grid.rows[at], "share": f"{share:g}"}
-    return numbers(float(count), others, written="{:.0f}".format, note=note, names=names)
+    found = numbers(float(count), others, written="{:.0f}".format, note=note, names=names)
+    good = {str(count), str(count - near)}
+    right = frozenset(choice.place for choice in found.choices if choice.label in good)
+    return dataclasses.replace(found, right=right)
 
 
 def _values(asked: Asked, of: Property) -> np.ndarray:

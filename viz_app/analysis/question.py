@@ -60,14 +60,18 @@ def first_difference(target: Sequence[int], other: Sequence[int]) -> tuple[int, 
     )
 
 
-def heaviest_row(weights: Floats) -> int:
-    """Return the row of the largest weight of a map, (Q, M).
+def heaviest_row(weights: Floats, trace: Trace, kind: Kind) -> int:
+    """Return the row of the largest weight of a map, (Q, M), of a kind of attention.
 
     A row whose weight is all on one key, as that of a masked first row must be, does not count
-    where there is another.
+    where there is another; then one of part of a word, or of a special token, does not.
     """
     largest = weights.max(axis=1)
-    return int(first_largest(np.where(largest < 0.9999, largest, 0)))
+    largest = np.where(largest < 0.9999, largest, 0)
+    rows = trace.source if kind == "encoder_self" else trace.predicted
+    whole = [word.start for word in rows.words if word.stop - word.start == 1]
+    named = [row for row in whole if rows.ids[row] not in rows.special_ids and largest[row]]
+    return named[int(first_largest(largest[named]))] if named else int(first_largest(largest))
 
 
 def most_changed_row(trace: Trace, head: Head) -> int:
@@ -157,7 +161,7 @@ class Asked:
     def row_of(self, word: str | int) -> int:
         """Return the row that a word means."""
         if word == "heaviest":
-            return heaviest_row(self.weights)
+            return heaviest_row(self.weights, self.trace, self.head.kind)
         return place_of(self.row if word == "chosen" else word, len(self.weights))
 
 

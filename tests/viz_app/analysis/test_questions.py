@@ -192,6 +192,7 @@ def made(asked: Asked, name: str, **given: str) -> Question:
         ("even_weight", {}, ["0.33"]),
         ("keys_for_share", {}, ["2"]),
         ("keys_for_share", {"share": "0.75"}, ["1"]),
+        ("keys_for_share", {"share": "0.82"}, ["1", "2"]),  # 0.80 is as good
         ("row_for_key", {"column": "first"}, ["a ← <s>"]),
         ("hidden_token", {}, ["b"]),
         ("hidden_token", {"row": "last"}, ["b"]),
@@ -243,6 +244,7 @@ def test_the_right_answer_by_hand(
         ("even_weight", {}, "0.17 0.33 0.50 1.00", 1, "its weights sum to 1: 1 / 3 = 0.33 for"),
         ("keys_for_share", {}, "1 2 3", 1, "0.80 + 0.10 ≈ 0.90, with 2 of 3 keys; with one less"),
         ("keys_for_share", {"share": "0.75"}, "1 3", 0, "down: 0.80 ≈ 0.80, with 1 of 3 keys."),
+        ("keys_for_share", {"share": "0.82"}, "1 2 3", 0, "less it is 0.80, nearly as much."),
         ("hidden_token", {}, "a b </s>", 1, "Row 2 from the top has to predict “b”, which the"),
         (
             "hidden_token",
@@ -729,15 +731,22 @@ def test_questions_on_pairs_are_true_whichever_way_it_comes_out(asked: Asked) ->
     ]
 
 
-def test_words_stand_for_places(asked: Asked) -> None:
+def test_words_stand_for_places(asked: Asked, make_tokens: Callable[..., Tokens]) -> None:
     words = ("first", "second", "middle", "last", 9)
     assert [place_of(word, 5) for word in words] == [0, 1, 2, 4, 4]
     assert place_of("second", 1) == 0
+    kind, trace = "decoder_self", asked.trace
+    plain = dataclasses.replace(trace, predicted=make_tokens([" a"], [" b"], [" c"]))
+    divided = dataclasses.replace(trace, predicted=make_tokens([" a"], [" b", "c"]))
     weights = np.array([[1, 0], [0.4, 0.6], [0.3, 0.7]], np.float32)
-    assert heaviest_row(weights) == 2  # the first row has one key only
+    assert heaviest_row(weights, plain, kind) == 2  # the first row has one key only
+    assert heaviest_row(weights, trace, kind) == 1  # the last predicts </s>
+    assert heaviest_row(weights[[1, 2, 0]], divided, kind) == 0  # the others are parts of a word
+    assert heaviest_row(weights, divided, kind) == 2  # no whole word has several keys
     for bits in ([0, 0], [0, 1], [1, 0]):  # of rows that differ by a last bit, the first
         first, last = 0.75 + np.array(bits) * 2.0**-24
-        assert heaviest_row(np.array([[0.5, 0.5], [0.25, first], [last, 0.25]], np.float32)) == 1
+        rows = np.array([[0.5, 0.5], [0.25, first], [last, 0.25]], np.float32)
+        assert heaviest_row(rows, plain, kind) == 1
     # The norms 1, 1 and 9 leave the most to be gained where the last key has 0.2 beside 0.5.
     assert most_changed_row(asked.trace, asked.head) == 0
 

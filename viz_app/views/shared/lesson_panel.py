@@ -206,7 +206,7 @@ def _find_places(run: Run, trace: Trace) -> None:
     counts = {"at": len(trace.consumed), "query": len(weights)}
     for field, word in words.items():
         if word == "heaviest":
-            place = heaviest_row(weights)
+            place = heaviest_row(weights, trace, chosen.kind)
         elif word == "changed":
             place = most_changed_row(trace, chosen)
         else:
