@@ -19,7 +19,7 @@ _LINE, _LETTERS = 13, 11
 """Pixels of a line of text in a box, and of its letters."""
 _TOP, _BYPASS = 14, 76
 """Pixels above the decoder, and from the middle of a stack to its residual connections."""
-Motif = Literal["map", "tokens", "vectors", "bars", "layers", "waves", "curve"]
+Motif = Literal["map", "tokens", "curve", "bars"]
 WIDTH, HEIGHT = 96, 56
 _CELL = 8
 """Pixels of the sign of a lesson, and of its cells."""
@@ -227,12 +227,12 @@ def _embedding(model: Description) -> tuple[str, ...]:
     return (*lines, *["+ norm"] * model.embedding_norm)
 
 
-# The signs of lessons
+# The signs of groups of lessons
 
 
 def lesson_picture(motif: Motif, theme: Theme) -> str:
     """Return a picture as an image in HTML, which readers of the screen leave out."""
-    drawn = "".join(_CURVES[motif](theme) if motif in _CURVES else _cells(motif, theme))
+    drawn = "".join(_curves(theme) if motif == "curve" else _cells(motif, theme))
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">{drawn}</svg>'
     # Streamlit takes SVG out of HTML, but not an image that is one.
     data = base64.b64encode(svg.encode()).decode("ascii")
@@ -241,16 +241,12 @@ def lesson_picture(motif: Motif, theme: Theme) -> str:
 
 
 def _cells(motif: Motif, theme: Theme) -> Iterator[str]:
-    """Draw rectangles: the cells of a map, tokens, numbers of vectors, bars or layers."""
+    """Draw rectangles: the cells of a map, tokens or bars."""
     columns, rows = WIDTH // _CELL, HEIGHT // _CELL
     for row in range(rows):
         if motif == "map":
             for column in range(columns):
                 weight = math.exp(-abs(column - row * columns / rows))
-                yield _rectangle(column * _CELL, row * _CELL, _CELL, _CELL, theme, weight)
-        elif motif == "vectors" and row % 2 == 0:
-            for column in range(columns):
-                weight = (math.sin(3 * column + 5 * row) + 1) / 2
                 yield _rectangle(column * _CELL, row * _CELL, _CELL, _CELL, theme, weight)
         elif motif == "tokens" and row in (1, 4):
             for place in range(3):
@@ -259,9 +255,6 @@ def _cells(motif: Motif, theme: Theme) -> Iterator[str]:
         elif motif == "bars":
             width = (90, 54, 40, 22, 14, 8, 4)[row]
             yield _rectangle(0, row * _CELL + 1, width, _CELL - 2, theme, 0.5)
-        elif motif == "layers" and row % 2 == 0:
-            for left in (8, 54):
-                yield _rectangle(left, row * _CELL, 34, _CELL + 2, theme, 0.4)
 
 
 def _rectangle(x: float, y: float, width: float, height: float, theme: Theme, weight: float) -> str:
@@ -269,19 +262,8 @@ def _rectangle(x: float, y: float, width: float, height: float, theme: Theme, we
     return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="1" fill="{colour}"/>'
 
 
-def _line(heights: list[float], colour: str) -> str:
-    points = " ".join(f"{x},{y:.1f}" for x, y in enumerate(heights))
-    return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-
-
-def _waves(theme: Theme) -> Iterator[str]:
-    for colour, length in zip(theme.series, (6, 12, 30), strict=False):
-        yield _line([28 + 22 * math.sin(x / length) for x in range(WIDTH)], colour)
-
-
-def _curve(theme: Theme) -> Iterator[str]:
+def _curves(theme: Theme) -> Iterator[str]:
     for colour, floor in zip(theme.series, (50, 36), strict=False):
-        yield _line([floor - (floor - 4) * math.exp(-x / 18) for x in range(WIDTH)], colour)
-
-
-_CURVES = {"waves": _waves, "curve": _curve}
+        heights = [floor - (floor - 4) * math.exp(-x / 18) for x in range(WIDTH)]
+        points = " ".join(f"{x},{y:.1f}" for x, y in enumerate(heights))
+        yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'

@@ -23,7 +23,7 @@ from headwise.viz_app.lessons.records import Lesson, Step, names_in
 SHIPPED = Path(__file__).parent / "texts"
 """The folder of the lessons that come with the app."""
 _FILE_NAME = re.compile(r"(?:\d+-)?([a-z][a-z0-9-]*)\.md")
-_OF_LESSON = ("title", "teaches", "needs", "sentence")
+_OF_LESSON = ("title", "group", "teaches", "needs", "sentence")
 _OF_STEP = ("page", "view", "bright", "ask", "answer", "lever", "against", "learned")
 _MOST_BYTES = 50_000
 _LONGEST = 600

@@ -22,6 +22,8 @@ Need = Literal[
 ]
 """What a model or run must have for a lesson; beside these, ``run NAME`` is that very run, and
 ``languages en-es`` any run from the one language into the other."""
+Group = Literal["basics", "decoding", "training", "causes"]
+"""Under what a lesson stands in the list."""
 Style = Literal["plain", "bold", "italic", "formula"]
 
 _MARKED = re.compile(
@@ -134,6 +136,7 @@ class Lesson(BaseModel):
     name: str
     """What the address calls it: the name of its file without number and ending."""
     title: Line
+    group: Group | None = None
     teaches: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     needs: tuple[Annotated[str, AfterValidator(_check_need)], ...] = ()
     sentence: Annotated[str, StringConstraints(max_length=200)] = ""

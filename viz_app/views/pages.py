@@ -28,6 +28,7 @@ from headwise.viz_app.views.translate.page import page as translate
 from headwise.viz_app.views.why.page import page as why
 
 _PAGES: dict[PageName, tuple[Callable[[Selection], None], str]] = {
+    "learn": (learn, "school"),
     "translate": (translate, "translate"),
     "inside": (inside, "search"),
     "why": (why, "balance"),
@@ -35,7 +36,6 @@ _PAGES: dict[PageName, tuple[Callable[[Selection], None], str]] = {
     "embeddings": (embeddings, "scatter_plot"),
     "training": (training, "timeline"),
     "heads": (heads, "grid_view"),
-    "learn": (learn, "school"),
 }
 """Page → what draws it, and its icon; in the order in which they are offered."""
 

@@ -1,14 +1,15 @@
-"""Draw the page Learn: a card for each lesson, in their order, with what is done of it."""
+"""Draw the page Learn: groups of lessons, a card for each, with what is done of it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import count
 
 import streamlit as st
 
 from headwise.viz_app.figures.drawings import Motif, lesson_picture
-from headwise.viz_app.lessons.records import Lesson
+from headwise.viz_app.lessons.records import Group, Lesson
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.lessons import (
     goes_on_at,
@@ -23,16 +24,14 @@ _ABREAST = 3
 _WORDS_A_MINUTE = 150
 """How fast the text of a lesson is read."""
 _MINUTES_A_QUESTION = 0.5
-_MOTIFS: dict[str, Motif] = {
-    "inside": "vectors",
-    "why": "bars",
-    "architecture": "layers",
-    "embeddings": "waves",
-    "training": "curve",
+_GROUPS: dict[Group | None, tuple[str, Motif | None]] = {
+    "basics": ("Basics", "map"),
+    "decoding": ("Decoding", "tokens"),
+    "training": ("Training", "curve"),
+    "causes": ("Causes", "bars"),
+    None: ("More", None),
 }
-"""Page → what it shows; the others show maps."""
-_TOKENS = {"source", "target", "translation", "next tokens", "sampling"}
-"""Parts of Translate that are no maps."""
+"""Group → its heading and drawing, in the order of the page."""
 
 
 def page(selection: Selection) -> None:
@@ -49,13 +48,20 @@ def page(selection: Selection) -> None:
     )
     for error in files.errors:
         st.warning(f"A lesson is left out. {describe_error(error)}")
-    cards = list(enumerate(files.lessons.values(), 1))
-    with st.container(gap="small"):
-        for first in range(0, len(cards), _ABREAST):
-            row, places = cards[first : first + _ABREAST], st.columns(_ABREAST, gap="small")
-            for (number, lesson), place in zip(row, places, strict=False):
+    number = count(1)
+    for group, (title, motif) in _GROUPS.items():
+        lessons = [lesson for lesson in files.lessons.values() if lesson.group == group]
+        if not lessons:
+            continue
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            if motif is not None:
+                st.html(lesson_picture(motif, selection.theme), width="content")
+            st.markdown(f"## {title}")
+        for first in range(0, len(lessons), _ABREAST):
+            row, places = lessons[first : first + _ABREAST], st.columns(_ABREAST, gap="small")
+            for lesson, place in zip(row, places, strict=False):
                 with place.container(key=f"lesson-{lesson.name}", border=True, height="stretch"):
-                    _show(selection, number, lesson)
+                    _show(next(number), lesson)
 
 
 def minutes(texts: Iterable[str]) -> int:
@@ -68,18 +74,11 @@ def _is_done(lesson: Lesson) -> bool:
     return len(progress_of(lesson).answered) == len(lesson.steps)
 
 
-def _motif(lesson: Lesson) -> Motif:
-    first = lesson.steps[0]
-    plain: Motif = "tokens" if _TOKENS.intersection(first.bright[:1]) else "map"
-    return _MOTIFS.get(first.page, plain)
-
-
-def _show(selection: Selection, number: int, lesson: Lesson) -> None:
+def _show(number: int, lesson: Lesson) -> None:
     left, state = goes_on_at(lesson), "✓ done" if _is_done(lesson) else ""
     if left is not None:
         answered = len(progress_of(lesson).answered)
         state = f"{answered} of {len(lesson.steps)} answered, go on at page {left}"
-    st.html(lesson_picture(_motif(lesson), selection.theme))
     st.button(
         f"{number}. {escape_markdown(lesson.title)}",
         key=f"start-{lesson.name}",
