@@ -69,7 +69,7 @@ def test_planted_heads_are_named_right(trace: Any) -> None:
     assert sinks[0].norm < 1e-9 < sinks[0].norm_elsewhere
     assert sinks[1].norm > 1 > 1e-9 > sinks[1].norm_elsewhere
     assert idle.role(len(TARGET) - 1) == "does nothing there"
-    assert same.role(len(TARGET) - 1) == "brings the same everywhere"
+    assert same.role(len(TARGET) - 1) == "brings one direction everywhere"
     assert idle.removed != near(0.0)
     assert abs(idle.values_zero) < 1e-9
     assert same.rank == near(1.0)
@@ -133,7 +133,7 @@ def test_weight_on_tokens_without_content_is_said_only_of_a_head_with_a_sink(
     [
         (0.04, 1.0, "does nothing there"),
         (-0.04, 1.0, "does nothing there"),
-        (0.06, SAME - 0.01, "brings the same everywhere"),
+        (0.06, SAME - 0.01, "brings one direction everywhere"),
         (-0.06, SAME + 0.01, "brings something from there"),
         (0.06, float("nan"), "brings something from there"),
     ],
