@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import zip_longest
 
 from headwise.model.interface import Head, Kind, parse_head
@@ -44,7 +45,8 @@ HALVES_NOTE = (
 """What is to be known of a head of half an attention, wherever one is chosen."""
 OFF_NOTE = (
     "A head that is off has its output set to zero before W_O; a bias of W_O, which belongs to all "
-    "heads, stays."
+    "heads, stays. No training met that zero; in the runs that ship a head's mean output in its "
+    "place ranks heads nearly alike (rank correlation 0.95 to 0.99)."
 )
 """What it means that a head is off, wherever a page says so."""
 NO_SUM_NOTE = (
@@ -75,6 +77,12 @@ def interval_text(low: float, high: float, form: str = ".2f") -> str:
         if ends[0] != ends[1]:
             break
     return " to ".join(ends)
+
+
+def bound_text(value: float, *, above: bool, digits: int = 2) -> str:
+    """Write a number as a bound that holds: rounded up if what it bounds is below it, else down."""
+    last, rounding = Decimal(1).scaleb(-digits), ROUND_CEILING if above else ROUND_FLOOR
+    return str(Decimal(f"{value:.6f}").quantize(last, rounding))  # 0.3 in float32 is 0.30
 
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}

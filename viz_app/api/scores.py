@@ -45,7 +45,8 @@ def evaluate(
 
     Sources that are equal have several references and are translated once.
     ``bleu_low`` and ``bleu_high`` say how sure ``bleu`` is: its 95% interval by resamples of the
-    sentences; ``prune_curve`` has the standard error of what the loss rises by.
+    sentences, which say nothing where both ends are the same; ``prune_curve`` has the standard
+    error of what the loss rises by.
 
     Args:
         checkpoint: the checkpoint.

@@ -48,7 +48,8 @@ class Row:
     value: float
     error: float
     """Standard error by 200 resamples of the sentences; NaN for measures of weights alone, and of
-    so few sentences that a resample has none."""
+    so few sentences that a resample has none. Where it is 0, as of a share that is 0 or 1 in each
+    sentence, all resamples are the same and say nothing."""
 
 
 def measure(

@@ -309,10 +309,10 @@ DESCRIBED: Mapping[str, Measure] = {
         of_weights=lambda scores, copies: effective_rank(scores),
     ),
     "ov_rank": Measure(
-        name="effective rank of what is copied",
-        note="Through how many directions a head passes on what it looks at, at most d_k: the "
-        "exponential of the entropy of the singular values (Roy and Vetterli 2007). From the "
-        "weights alone.",
+        name="effective rank of what is written",
+        note="Through how many directions what a head looks at goes into what it writes, whether "
+        "it copies or suppresses it, at most d_k: the exponential of the entropy of the singular "
+        "values (Roy and Vetterli 2007). From the weights alone.",
         formula=r"\exp H\!\left(\sigma(W_V W_O)\right)",
         range="amount",
         form=".1f",

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from headwise.model.interface import Kind
 from headwise.model.ties import descending
+from headwise.viz_app.analysis.labels import bound_text
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES, Group, in_groups
 from headwise.viz_app.measuring.wording import NO_BASELINES, Baselines, WeightShare
 
@@ -34,7 +35,7 @@ def describe_value(name: str, kind: Kind, value: float, *, beside: Baselines = N
     if math.isnan(value):
         return f"{measure.name}: no value"
     if measure.words is None:
-        return f"{measure.name}: {value:{measure.form}}"
+        return f"{measure.name}: {value:{measure.form}}{beside.written(measure.form)}"
     return measure.words.say(value, kind, beside)
 
 
@@ -75,8 +76,9 @@ def describe_head(
         chosen = sharpness
         for name in weights[:1]:
             words = MEASURES[name].words
+            most = bound_text(known[name], above=True)
             on = words.on if isinstance(words, WeightShare) else ""
-            texts[name] = f"{_LAST}: at most {known[name]:.2f} {on}{by[name].written()}"
+            texts[name] = f"{_LAST}: at most {most} {on}{by[name].written()}"
     chosen = [*chosen, *striking(measured("scores", sign=0))]
     chosen += [*measured("cost"), *striking(measured("distance"))]
     return texts | {

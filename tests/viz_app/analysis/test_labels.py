@@ -4,12 +4,14 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.labels import (
+    bound_text,
     from_where_they_part,
     interval_text,
     make_visible,
@@ -119,3 +121,19 @@ def test_an_interval_has_a_width_or_is_not_written() -> None:
     assert interval_text(99.99, 100.0, ".1f") == "99.99 to 100.00"
     for ends in ((1.0, 1.0), (100.0, 100.0), (float("nan"), float("nan"))):
         assert interval_text(*ends) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "above", "written"),
+    [
+        (0.895, False, "0.89"),
+        (0.8951, True, "0.90"),
+        (float(np.float32(0.3)), True, "0.30"),
+        (0.29, False, "0.29"),  # 0.29 * 100 is less than 29
+        (0.0, True, "0.00"),
+    ],
+)
+def test_a_bound_is_rounded_away_from_what_it_bounds(
+    value: float, above: bool, written: str
+) -> None:
+    assert bound_text(value, above=above) == written

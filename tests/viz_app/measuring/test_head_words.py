@@ -326,3 +326,8 @@ def test_what_is_said_of_a_measure_changes_at_some_checkpoints() -> None:
         Phase("sharp", 800, 800),
     ]
     assert phases({}) == []
+
+
+def test_a_value_without_a_word_stands_beside_that_at_step_0() -> None:
+    found = describe_value("qk_norm", "cross", 3.214, beside=Baselines(first=1.5))
+    assert found == "norm of the scores' matrix: 3.21 (checkpoint 0 had 1.50)"

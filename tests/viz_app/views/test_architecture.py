@@ -20,6 +20,7 @@ from headwise.viz_app.records.trace import Check, Trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.architecture.page import CONSEQUENCES
+from headwise.viz_app.views.shared.markdown import power_of_ten
 from tests.floats import assert_near, rounding
 from tests.viz_app.views.driver import (
     CATS,
@@ -158,6 +159,14 @@ def test_the_lens_says_what_each_layer_would_predict(opened: Page, run: TrainedR
 
 
 # Self-checks
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "written"),
+    [(3.01e-7, 0, "4e−07"), (1e-5, 0, "1e−05"), (2.34e-7, 1, "2.4e−07"), (0.5, 1, "5.0e−01")],
+)
+def test_what_something_is_off_by_is_never_less(value: float, decimals: int, written: str) -> None:
+    assert power_of_ten(value, decimals) == written
 
 
 def checks(app: Page) -> list[list[str]]:

@@ -175,9 +175,9 @@ def show_scores(
             stages[f"÷ √{d_k} = {d_k**0.5:.2f}"] = steps.scaled
             score = rf"\frac{{{score}}}{{\sqrt{{d_k}}}}"
             why = (
-                f"A sum of {d_k} products of independent numbers of variance 1 has variance {d_k}: "
-                f"divided by √{d_k} it is 1 again, so that the softmax does not become too sharp "
-                "to learn (section 3.2.1 of the paper). "
+                f"A sum of {d_k} products of independent numbers of mean 0 and variance 1 has "
+                f"variance {d_k}: divided by √{d_k} it is 1 again, so that the softmax does not "
+                "become too sharp to learn (section 3.2.1 of the paper). "
             )
         if steps.position_bias is not None:
             stages["position bias"], stages["sum"] = steps.position_bias, steps.scores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import ROUND_UP, Context
 from types import MappingProxyType
 
 from headwise.viz_app.lessons.records import fill, parts_of
@@ -33,8 +34,14 @@ def escape_latex(text: str) -> str:
 
 
 def power_of_ten(value: float, decimals: int = 0) -> str:
-    """Write a number as 3e−07, with a minus sign at which no line breaks; 0 as it is."""
-    return f"{value:.{decimals}e}".replace("-", "−") if value else "0"
+    """Write by how much something is off, as 3e−07, never less; 0 as it is.
+
+    Its minus sign is one at which no line breaks.
+    """
+    if not value:
+        return "0"
+    upwards = Context(prec=decimals + 1, rounding=ROUND_UP).create_decimal(f"{value:.6g}")
+    return f"{float(upwards):.{decimals}e}".replace("-", "−")
 
 
 def lesson_markdown(text: str, names: Mapping[str, str] = MappingProxyType({})) -> str:

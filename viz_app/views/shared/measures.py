@@ -13,6 +13,7 @@ import streamlit as st
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.head_ranking import emergence
+from headwise.viz_app.analysis.labels import bound_text
 from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
 from headwise.viz_app.measuring.head_measures import DESCRIBED, Measure, in_groups
@@ -219,8 +220,9 @@ def baselines_note(name: str, run: Run, measures: Measures) -> str:
     baselines = measures.alignment
     if baselines is None or name not in in_groups("alignment"):
         return ""
+    least = bound_text(baselines.lowest, above=False)
     return (
-        f" With one link for each target word the rate is at least {baselines.lowest:.2f} here; on "
+        f" With one link for each target word the rate is at least {least} here; on "
         "the diagonal, the first word linked to the first, the second to the second and so on, it "
         f"is {baselines.diagonal:.2f}.{_aligner_note(run, measures)}"
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwise.viz_app.analysis.failures import shares_below
-from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.analysis.labels import bound_text, make_visible
 from headwise.viz_app.measuring.sentence import least_attended_word
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Run
@@ -56,10 +56,10 @@ def overlooked_word(run: Run, trace: Trace) -> OverlookedWord | None:
                 f"{weight:.2f} on it, which is most of the row.",
             )
         sources, figures = zip(*others, (trace.source_text, weight), strict=True)
-        below = shares_below(figures, sources)[-1]
+        below, most = shares_below(figures, sources)[-1], bound_text(weight, above=True)
         note = (
             f"Of the words of at least four letters “{word}” is looked at least by all heads of "
-            f"cross-attention together: no row of any has more than {weight:.2f} on it. It may be "
+            f"cross-attention together: no row of any has more than {most} on it. It may be "
             f"redundant or overlooked. Of the example sentences about as long {below:.0%} have a "
             "word that is looked at still less; by chance it is half of them. It has a dashed "
             "frame above."
