@@ -14,7 +14,8 @@ from headwise.model.checkpoint import load_weights
 from headwise.model.decoding.translation import translate
 from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.hooks import capture
-from headwise.model.interface import Head
+from headwise.model.interface import KINDS, Head
+from headwise.model.interventions import head_costs
 from headwise.model.masks import PADDING, pad
 from headwise.model.training.copy_task import LONGEST, copy_task
 from headwise.model.transformer import Transformer
@@ -24,13 +25,17 @@ from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.positions import encodings
 from headwise.viz_app.analysis.question import first_difference
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.head_means import HeadMeans
 from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.trace.sentence import run_trace
 from tests.shipped import SHIPPED
 
+_ABLATED = 10
+"""Sentences in which each head is taken out, by zero and by its mean."""
 _LEFT_OUT = 50
 """Sentences of which each source token is left out."""
 _UNSEEN, _BATCH = 128, 32
@@ -126,6 +131,32 @@ def costs_do_not_add_up() -> Found:
     both = loss([Head("cross", 0, 0), Head("cross", 0, 1)]) - loss([])
     seen = f"1.1 {costs[0]:.3f}, 1.2 {costs[1]:.3f}, both {both:.3f} nats a token"
     return Found(holds=bool(both > 2 * costs.sum()), seen=seen)
+
+
+@cache
+@torch.inference_mode()
+def zero_and_mean_rank_alike() -> Found:
+    """Correlate what heads cost by zero and by their means, in ten sentences of each run."""
+    found = {}
+    for name in SHIPPED:
+        run, model = run_of(name), newest(name)
+        step = run.steps()[-1]
+        kept = HeadMeans.read(run.folder, step)
+        assert kept is not None
+        means = {kind: torch.tensor(each) for kind, each in kept.means.items()}
+        sentences = Sentences.examples(run, read_measures(run.folder, step)).pairs[:_ABLATED]
+        costs = []
+        for instead in (None, means):
+            summed = np.zeros(len(model.description.all_heads()))
+            for each in sentences:
+                of_kinds = head_costs(model, each.source, each.target, means=instead)
+                summed += np.concatenate([of_kinds[kind].ravel() for kind in KINDS])
+            costs.append(summed.tolist())
+        found[name] = rank_correlation(*costs)
+    return Found(
+        {"least": f"{min(found.values()):.2f}", "most": f"{max(found.values()):.2f}"},
+        seen=", ".join(f"{name}: {each:.4f}" for name, each in found.items()),
+    )
 
 
 @cache

@@ -271,6 +271,20 @@ _OF_TASKS = (
     ),
 )
 
+_ALIKE = "nearly alike (rank correlation {least} to {most})"
+_OF_ZERO = (
+    Claim(
+        f"in the runs that ship a head's mean output in its place ranks heads {_ALIKE}",
+        "viz_app/analysis/labels.py",
+        of_tasks.zero_and_mean_rank_alike,
+    ),
+    Claim(
+        f"Over ten example sentences of each shipped run both rank heads {_ALIKE}",
+        _HEADS,
+        of_tasks.zero_and_mean_rank_alike,
+    ),
+)
+
 _OF_WRITING = (
     Claim(
         "In `en-es` and `de-en` about half of all edges are, in `books-small` no more than by "
@@ -320,4 +334,4 @@ _OF_WRITING = (
     ),
 )
 
-CLAIMS = (*_OF_LOGS, *_OF_MAKING, *_OF_HEADS, *_OF_TASKS, *OF_LESSONS, *_OF_WRITING)
+CLAIMS = (*_OF_LOGS, *_OF_MAKING, *_OF_HEADS, *_OF_TASKS, *_OF_ZERO, *OF_LESSONS, *_OF_WRITING)

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 
 from headwise.model.checkpoint import TrainedRun, load_weights
@@ -84,6 +85,7 @@ def test_it_starts_with_an_example_and_its_translation_by_the_newest_checkpoint(
     probability = np.exp(trace.predictions.log_probability[1])
     assert target[1]["title"] in shown(told, probability, size=1)
     assert "Checked on this sentence" in opened.captions
+    assert "A weight says where the head looked, not what it took from there" in opened.captions
     assert not opened.warning
 
 
@@ -580,6 +582,10 @@ def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
     for place, kind in enumerate(KINDS):
         expected = costs[kind].numpy(force=True)
         assert_near(drawn[:, 4 * place : 4 * place + 3], expected, dtype=np.float32, size=size)
+    zero = head_costs(loaded.model, trace.source.ids, trace.target_ids)
+    rho = spearmanr(*(torch.cat([of[kind].ravel() for kind in KINDS]) for of in (zero, costs)))
+    told = f"The rank correlation with what zero in its place costs is {rho.statistic:+.2f}, "
+    assert told in app.captions
 
     made_up_means(60, sha256="other").write(folder)
     app = start_page("translate", own_root, **at)

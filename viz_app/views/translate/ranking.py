@@ -40,8 +40,7 @@ from headwise.viz_app.views.shared.widgets import choose_from_list, choose_one, 
 from headwise.viz_app.views.translate.shown_map import HEAD_PANELS, shown_head
 
 _TELLS = {
-    "zero": f"{OFF_NOTE} That also takes away what the head says of every sentence: it may look "
-    "important only because the rest was never trained without it.",
+    "zero": f"{OFF_NOTE} Zero also takes away what the head says of every sentence.",
     "mean": "In place of its output stands its mean over the corpus that was measured (Wang et al. "
     "2022), so that only what it says of this sentence is lost.",
 }
@@ -156,6 +155,12 @@ def _rank_by_cost(selection: Selection, trace: Trace) -> list[tuple[Head, float]
         f"would gain. Most costly: {listed}. {_TELLS[instead]} {NO_SUM_NOTE} "
         f"{_TARGET_NOTES[bool(view().target.strip())]} Click a head to enlarge its map."
     )
+    if means is not None:
+        zero = dict(rank_heads(head_costs_of(run, step, text, trace.target_ids, means=None)))
+        if both := correlation_in_words(
+            [zero[head] for head, _ in ranked], [cost for _, cost in ranked], "heads"
+        ):
+            st.caption(f"The rank correlation with what zero in its place costs is {both}.")
     if means is None and (measures := measures_of(run, [step]).by_step.get(step)) is not None:
         st.caption(_beside_corpus(ranked, measures))
     return ranked

@@ -26,6 +26,8 @@ from headwise.viz_app.views.state import CHOICES, chosen
 HEAD_PANELS = ("heads", "below")
 """Panels that depend on the head that is shown."""
 _WEIGHT_NOTES: dict[Aggregate, str] = {
+    "head": "A weight says where the head looked, not what it took from there, nor what became of "
+    "it.",
     "mean": "The mean of the layer's heads: what most of them look at; it hides that they differ.",
     "max": "Cell by cell the largest weight of any head: nothing strong is hidden, but which head "
     "it was is not said, and rows may sum to more than 1.",
@@ -155,9 +157,7 @@ def show_help(model: Description) -> None:
             "look at. **A cell** is a *weight*: which share of the row goes to that key. The "
             "darker a cell, or the brighter on a dark page, the more; colours go by the square "
             "root, so that small weights are seen. Grey cells are masked: their weight is 0.\n\n"
-            f"{KIND_NOTES[kind]} {_what_a_row_is(model)}\n\n"
-            "A map says where a head looked. It does not say what the head took from there, nor "
-            "what became of it."
+            f"{KIND_NOTES[kind]} {_what_a_row_is(model)}"
         )
 
 
