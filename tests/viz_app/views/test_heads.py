@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from functools import partial
@@ -689,7 +690,9 @@ def test_the_word_looked_at_least_stands_beside_sentences_as_long(
     weight = float(cross[..., rows["source_tokens"]["marked"]].sum(-1).max())
     others = [each.least_attended for each in measured[60].translated]
     below = sum(other < weight for other in others) / len(others)
-    assert f"no row of any has more than {weight:.2f} on it" in app.captions
+    assert f"no row of any has more than {math.ceil(100 * weight) / 100:.2f} on it" in app.captions
+    said_of_all = "".join(each.value for each in app.markdown)
+    assert re.search(r"Of \d+ values of 18 heads \d+ have a word", said_of_all)
     assert f"about as long {below:.0%} have a word that is looked at still less" in app.captions
 
     patch_views(monkeypatch, "translate", least_attended_word=lambda *_: ([3], 0.75))

@@ -9,11 +9,13 @@ from typing import Any
 from headwise.model.interface import Head, Kind
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.head_ranking import head_values
-from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
+from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE, count_of
 from headwise.viz_app.measuring.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.even import even_head
+from headwise.viz_app.measuring.files import measures_path
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
 from headwise.viz_app.measuring.head_words import (
+    WordCounts,
     count_words,
     describe_head,
     describe_value,
@@ -28,7 +30,7 @@ from headwise.viz_app.measuring.wording import (
 )
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
-from headwise.viz_app.views.shared.cache import cached, stamp_of
+from headwise.viz_app.views.shared.cache import cached, stamp_if_there, stamp_of
 from headwise.viz_app.views.shared.head_choice import choices_for
 from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
@@ -118,13 +120,24 @@ def error_of(measures: Measures, name: str, head: Head) -> float:
 
 def words_note(run: Run, measures: Measures, heads: Sequence[Head]) -> str:
     """Say which values have a word, and how many of some heads' would have one by chance."""
-    beside = _beside(run, measures)
-    found = count_words((head_values(measures.values, head), beside(head)) for head in heads)
+    return f"{WORDS_NOTE} {words_by_chance(run, measures, heads)}"
+
+
+def words_by_chance(run: Run, measures: Measures, heads: Sequence[Head]) -> str:
+    """Say how many values of some heads have a word, and how many would have one by chance."""
+
+    def count() -> WordCounts:
+        beside = _beside(run, measures)
+        return count_words((head_values(measures.values, head), beside(head)) for head in heads)
+
+    stamps = [stamp_if_there(measures_path(run.folder, step)) for step in (0, measures.step)]
+    key = (str(run.folder), measures.step, measures.corpus.sha256, *stamps, *heads)
+    found = cached("words by chance", key, count)
     return (
-        f"{WORDS_NOTE} Of {found.looked_at:,} values of these heads {found.said:,} have a word. If "
-        f"each were just at its bound, some {found.by_chance:.0f} would have one by chance. "
-        f"{found.all_at_once:,} have one even if all are looked at at once (each at 5% over "
-        f"{found.looked_at:,}, Bonferroni)."
+        f"Of {found.looked_at:,} values of {count_of(len(heads), 'head')} {found.said:,} have a "
+        f"word. If each were just at its bound, some {found.by_chance:.0f} would have one by "
+        f"chance. {found.all_at_once:,} have one even if all are looked at at once (each at 5% "
+        f"over {found.looked_at:,}, Bonferroni)."
     )
 
 

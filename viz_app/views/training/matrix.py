@@ -22,7 +22,12 @@ from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import error_of, striking_in, value_in_words
+from headwise.viz_app.views.shared.measured_heads import (
+    error_of,
+    striking_in,
+    value_in_words,
+    words_by_chance,
+)
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
@@ -198,9 +203,10 @@ def _show_lines(
         f"vertical line is at step {selection.step:,}."
     )
     measured = {step: by_step[step] for step in steps if step in by_step}
+    last = list(measured.values())[-1]
     told = {
         name: _told(selection.run, measured, name, head)
-        for name in striking_in(selection.run, list(measured.values())[-1], head)
+        for name in striking_in(selection.run, last, head)
     }
     rows = [
         f"- **{measure_description(name, selection.run, by_step.values()).name}**: {text}"
@@ -212,6 +218,7 @@ def _show_lines(
             "How it came to be what it is at the last of these checkpoints, with the values there "
             "and their standard errors:\n\n" + "\n".join(rows)
         )
+        st.caption(words_by_chance(selection.run, last, selection.run.description.all_heads()))
 
 
 def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> str:

@@ -18,7 +18,11 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.download import show_head_link
 from headwise.viz_app.views.shared.head_choice import choices_for, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import choices_over_training, head_in_words
+from headwise.viz_app.views.shared.measured_heads import (
+    choices_over_training,
+    head_in_words,
+    words_by_chance,
+)
 from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, redraw_all, view
@@ -93,7 +97,8 @@ def _over_the_corpus(selection: Selection, head: Head) -> tuple[str, str]:
         return "", "Over a corpus: not measured at this checkpoint."
     plain, said = map(escape_markdown, head_in_words(run, measures, head))
     over = f"{measures.corpus.sentences:,} sentences"
-    return f" {plain}, over {over}.", f"Over {over}: {said}."
+    by_chance = words_by_chance(run, measures, run.description.all_heads())
+    return f" {plain}, over {over}.", f"Over {over}: {said}. {by_chance}"
 
 
 def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> str:

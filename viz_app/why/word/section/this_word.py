@@ -155,10 +155,12 @@ def say_largest(trace: Trace, account: Account, word: str) -> str:
     tokens = token_labels(trace.source if kind == "cross" else trace.consumed)
     token = escape_markdown(tokens[cells.index(cell)])
     share = cell / (parts[name] or math.inf)
-    what = "most of it" if 0.5 < share <= 1 else "the largest part of it" if share <= 1 else "most"
-    read = f"{what} by “{token}” ({cell:+.3f})"
-    if share > 1:
-        read += f", of which others take back {abs(cell - parts[name]):.3f}"
+    if 0 < share <= 1:
+        what = "most of it" if share > 0.5 else "the largest part of it"
+        read = f"{what} by “{token}” ({cell:+.3f})"
+    else:
+        back = abs(cell - parts[name])
+        read = f"most by “{token}” ({cell:+.3f}), of which others take back {back:.3f}"
     said = f"Most {way} {word} of all parts: {part_label(part)}, {parts[part]:+.3f}"
     if part == name:
         return f"{said}, {read}."
