@@ -125,9 +125,10 @@ export function said({ data, at }, frame) {
   if (!edge) return ["Point at a line to read its score."];
   const [earlier, later, role, score, error, chance] = edge;
   const signed = `${score < 0 ? "" : "+"}${score.toFixed(3)}`;
+  const deviation = error < 0.0005 ? "< 0.001" : error.toFixed(3);  // as with_error of wording.py
   return [
     html("b", "", data.labels[earlier]), ` → ${data.roles[role]} of `, html("b", "", data.labels[later]),
-    `: ${signed} ± ${error.toFixed(3)} beyond chance, ${chance.toFixed(3)}`,
+    `: ${signed} ± ${deviation} beyond chance, ${chance.toFixed(3)}`,
   ];
 }
 
