@@ -62,7 +62,6 @@ def made_up_measures(step: int = 20, **changes: Any) -> Measures:
                 f"_{place}_",
                 {name: random.random() for name in FAILURES},
                 chrf=50.0 * place,
-                least_attended=random.random(),
             )
             for place in range(2)
         ),

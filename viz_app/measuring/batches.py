@@ -1,4 +1,4 @@
-"""Batches of token ids, streamed from a corpus, and all attention maps of a batch.
+"""Batches of token ids, streamed from a corpus; all attention maps and the scores of a batch.
 
 ``B`` batch, ``S`` source length, ``T`` target steps, ``D`` = d_model, ``L`` layers, ``H`` heads,
 ``Q`` and ``M`` the query and key lengths of a map. Memory does not grow with the corpus.
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+import torch
 from torch import Tensor
 
 from headwise.model.budget import require_memory
 from headwise.model.estimates import maps_bytes
+from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import PADDING, causal_mask, pad
 from headwise.model.training.data import DataError, Pair
@@ -222,3 +224,11 @@ def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tens
         require_memory(maps_bytes(model.description, *lengths))
     maps, stream = run_maps(model, ids.source, ids.target[:, :-1])
     return {kind: weights.flatten(1, 2) for kind, weights in maps.items()}, stream
+
+
+@torch.inference_mode()
+def target_scores(model: Seq2SeqModel, batch: Sequence[EncodedPair]) -> Tensor:
+    """Compute log P of the targets of a batch, (B,), in nats."""
+    ids = PaddedIds.of_pairs(batch, model)
+    stream = forced_stream(model, ids.source, ids.target[:, :-1])
+    return target_log_probabilities(model, stream, ids.target)

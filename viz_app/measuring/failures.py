@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,40 +12,12 @@ import torch
 from torch import Tensor
 
 from headwise.model.decoding.greedy import greedy
-from headwise.model.forced import log_probabilities
+from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.masks import embeddable
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
-from headwise.viz_app.measuring.words import source_word_numbers
-from headwise.viz_app.records.measures import TranslatedSentence, has_enough_letters
-
-
-def words_of_letters(tokenizers: Tokenizers, source: Sequence[int]) -> list[list[int]]:
-    """List the words of at least four letters of an encoded source, as the places of tokens."""
-    words: defaultdict[int, list[int]] = defaultdict(list)
-    for place, number in enumerate(source_word_numbers(tokenizers, source)):
-        if number >= 0:  # −1 is no word
-            words[number].append(place)
-    return [
-        places
-        for _, places in sorted(words.items())
-        if has_enough_letters(tokenizers.source.decode([source[place] for place in places]))
-    ]
-
-
-def looked_at(cross: Tensor, words: Sequence[list[int]]) -> list[float]:
-    """Return how much each word is looked at, in ``cross`` (L H, T, S).
-
-    It is the largest weight that any head at any position puts on the tokens of the word together,
-    which are given by their places in the source.
-    """
-    return [float(cross[..., word].sum(-1).max()) for word in words]
-
-
-def least_attended(cross: Tensor, words: Sequence[list[int]]) -> float:
-    """Return how much the word is ``looked_at`` that is looked at least; NaN without words."""
-    return min(looked_at(cross, words), default=math.nan)
+from headwise.viz_app.records.measures import TranslatedSentence
 
 
 def _scores(model: Seq2SeqModel, stream: Tensor, ids: PaddedIds) -> Tensor:
@@ -76,14 +46,13 @@ def translate_batch(
     targets = greedy(model, [sentence.source for sentence in sentences], tokenizers.prefix)
     forced = [replace(s, target=target) for s, target in zip(sentences, targets, strict=True)]
     ids = PaddedIds.of_pairs(forced, model)
-    maps, stream = attention_maps(model, ids)
+    stream = forced_stream(model, ids.source, ids.target[:, :-1])
     scores = _scores(model, stream, ids)
     shares = contributions(model, ids).source_contribution.sum(dim=-1)  # 0 at padding
     found = {}
     for row, sentence in enumerate(forced):
         n = len(sentence.target) - 1
         text = tokenizers.target.decode(sentence.target)
-        words = words_of_letters(tokenizers, sentence.source)
         found[sentence.number] = TranslatedSentence(
             text,
             {
@@ -91,6 +60,5 @@ def translate_batch(
                 "source_contribution": float(shares[row]) / n,
             },
             chrf=CHRF().sentence_score(text, [sentence.pair.target]).score,
-            least_attended=least_attended(maps["cross"][row, :, :n], words),
         )
     return found

@@ -92,7 +92,7 @@ class _TranslatedRow(NamedTuple):
     translation: str
     chrf: Annotated[float, Field(ge=0, le=100)]
     log_probability: Number
-    least_attended: Number
+    least_attended: Number | None = None
     left_out: Number | None = None
     repetition: Number | None = None
     source_contribution: Number = np.nan
@@ -152,8 +152,7 @@ def write_measures(folder: Path, measures: Measures) -> None:
             for head, examples in measures.examples.items()
         ],
         translated=[
-            _TranslatedRow(t.translation, t.chrf, least_attended=t.least_attended, **t.figures)
-            for t in measures.translated
+            _TranslatedRow(t.translation, t.chrf, **t.figures) for t in measures.translated
         ],
         values={name: measures.values[name] for name in names},
         **{
@@ -231,7 +230,6 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
                 row.translation,
                 {name: getattr(row, name) for name in FAILURES},
                 row.chrf,
-                row.least_attended,
             )
             for row in file.translated
         ),

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.interface import Kind, Seq2SeqModel, Tokenizers
 from headwise.model.interventions import batch_head_costs
 from headwise.model.placement import Placement
@@ -22,7 +21,13 @@ from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import read_rows
 from headwise.model.training.data import DataError, Pair
 from headwise.model.training.processes import ALONE, Processes
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length, gather
+from headwise.viz_app.measuring.batches import (
+    EncodedPair,
+    PaddedIds,
+    batches_by_length,
+    gather,
+    target_scores,
+)
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores, outcomes
 from headwise.viz_app.records.trace import Doubles, Floats
 
@@ -126,7 +131,7 @@ def score_pairs(
             that its tokenizer takes for text.
     """
     batches = list(batches_by_length(_encode(pairs, tokenizers, model.description.max_length)))
-    scores = _over(batches, partial(_scores, model), ALONE)
+    scores = _over(batches, partial(target_scores, model), ALONE)
     return scores[::2], scores[1::2]
 
 
@@ -145,7 +150,7 @@ def measure_pairs(task: PairTask, advance: Callable[[int], object]) -> Iterator[
     for step in task.steps:
         checkpoint = load_checkpoint(task.run, step, task.placement)
         model = checkpoint.model
-        scores = _over(batches, partial(_scores, model), task.processes, advance)
+        scores = _over(batches, partial(target_scores, model), task.processes, advance)
         there = PairScores(step, checkpoint.sha256, scores[::2], scores[1::2])
         measured = MeasuredPairs(task.run.name, task.name, task.pairs, {step: there})
         if step == task.run.steps()[-1]:
@@ -196,20 +201,12 @@ def _over(
     return np.stack(gather(processes, found))
 
 
-@torch.inference_mode()
-def _scores(model: Seq2SeqModel, batch: Sequence[EncodedPair]) -> Tensor:
-    """Compute log P of the targets of a batch, (B,), in nats."""
-    ids = PaddedIds.of_pairs(batch, model)
-    stream = forced_stream(model, ids.source, ids.target[:, :-1])
-    return target_log_probabilities(model, stream, ids.target)
-
-
 def _scores_without_heads(model: Seq2SeqModel, batch: Sequence[EncodedPair]) -> Tensor:
-    """Compute what ``_scores`` would be without each head, (B, heads), layer by layer and kind."""
+    """Compute ``target_scores`` without each head, (B, heads), layer by layer and kind."""
     ids = PaddedIds.of_pairs(batch, model)
     costs = batch_head_costs(model, ids.source, ids.target)
     flat = torch.cat([cost.flatten(1) for cost in costs.values()], dim=1)
-    return _scores(model, batch)[:, None] - flat
+    return target_scores(model, batch)[:, None] - flat
 
 
 def _by_head(model: Seq2SeqModel, scores: Doubles) -> dict[Kind, Floats]:

@@ -1,22 +1,20 @@
-"""What the measures over a corpus are of one sentence: where its heads look, and at what least.
+"""What the measures over a corpus are of one sentence: where its heads look.
 
 ``L`` layers, ``H`` heads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 
 from headwise.model.interface import Kind, Tokenizers
 from headwise.model.run_info import Counts
-from headwise.model.ties import first_largest
 from headwise.model.training.data import Pair
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.even import even_head, ids_of
-from headwise.viz_app.measuring.failures import looked_at, words_of_letters
 from headwise.viz_app.measuring.head_measures import MEASURES
 from headwise.viz_app.measuring.inputs import Rows, RunInputs
 from headwise.viz_app.records.trace import Floats, Trace
@@ -51,18 +49,3 @@ def measure_sentence(
                 means = (found.total[0] / found.count[0]).float()
                 values.setdefault(name, {})[kind] = to_numpy(means).reshape(maps.shape[:2])
     return MeasuredSentence(values, even_head(tokenizers, counts, [sentence]))
-
-
-def least_attended_word(trace: Trace, tokenizers: Tokenizers) -> tuple[Sequence[int], float] | None:
-    """Find the source word that is looked at least, as ``least_attended`` of ``failures`` does.
-
-    Returns:
-        The places of its tokens, and the largest weight on them; None without two words of at
-        least four letters, of which one can be looked at less.
-    """
-    words = words_of_letters(tokenizers, trace.source.ids)
-    if len(words) < 2:
-        return None
-    weights = looked_at(to_tensor(trace.attention["cross"]).flatten(0, 1), words)
-    place = int(first_largest([-weight for weight in weights]))
-    return words[place], weights[place]

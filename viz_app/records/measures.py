@@ -179,9 +179,6 @@ class TranslatedSentence:
     """Figure for each name in ``FAILURES``; NaN where it has no meaning."""
     chrf: float
     """chrF against the reference (Popović 2015), from 0 to 100."""
-    least_attended: float
-    """How much the source word is looked at that is looked at least; NaN without one of at least
-    four letters."""
 
 
 @dataclass(frozen=True)

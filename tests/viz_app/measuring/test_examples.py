@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-import pytest
 import sacrebleu
 import torch
 
-from headwise.model.checkpoint import load_weights, open_trained_run
 from headwise.model.config import BOS, EOS, PAD, UNK
 from headwise.model.decoding.translation import translate
 from headwise.model.interface import KINDS, SpecialIds
 from headwise.model.tokenizer import TokenizerPair
-from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.examples import (
     examples_in_batch,
@@ -25,9 +21,7 @@ from headwise.viz_app.measuring.examples import (
     strongest_examples,
 )
 from headwise.viz_app.measuring.failures import (
-    least_attended,
     translate_batch,
-    words_of_letters,
 )
 from headwise.viz_app.records.measures import Example
 from headwise.viz_app.records.trace import Floats
@@ -93,36 +87,6 @@ def total(log_probability: Floats) -> float:
     return float(log_probability.sum(dtype=np.float64))
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("Don't worry, she sees him.", ["worry", "sees"]),
-        ("The café is far.", ["café"]),
-        ("12345 a1234b 5678", []),
-        ("The cat.", []),
-        ("彼は昨日来た。", ["彼は昨日来た"]),
-        ("", []),
-    ],
-)
-def test_words_of_letters_have_four_letters(
-    tokenizers: TokenizerPair, source: str, words: list[str]
-) -> None:
-    ids = tokenizers.encode_source(source)
-    places = words_of_letters(tokenizers, ids)
-    found = [tokenizers.source.decode([ids[place] for place in word]) for word in places]
-    assert found == words
-
-
-def test_least_attended_word_by_hand() -> None:
-    """Two heads, two steps. The first word has two tokens: at most .3 + .2. The second: .25."""
-    first = [[0.3, 0.2, 0.05, 0.45], [0.0, 0.1, 0.2, 0.7]]
-    second = [[0.0, 0.3, 0.1, 0.6], [0.4, 0.05, 0.25, 0.3]]
-    cross = torch.tensor([first, second])
-    assert least_attended(cross, [[0, 1], [2]]) == 0.25
-    assert least_attended(cross, [[0, 1]]) == near(0.5, dtype=torch.float32)
-    assert math.isnan(least_attended(cross, []))
-
-
 def test_translations_and_figures_match_traces(
     precise: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
 ) -> None:
@@ -133,8 +97,6 @@ def test_translations_and_figures_match_traces(
     for number, pair in enumerate(PAIRS):
         trace = run_trace(precise, tokenizers, pair.source)
         log_probability = trace.predictions.log_probability
-        places = words_of_letters(tokenizers, trace.source.ids)
-        cross = torch.tensor(trace.attention["cross"]).flatten(0, 1)
         alone = EncodedPair(0, pair, [*trace.source.ids], [BOS, *trace.predicted.ids])
         with float64_by_default():
             ids = PaddedIds.of_pairs([alone], precise)
@@ -147,18 +109,5 @@ def test_translations_and_figures_match_traces(
             size=max(1, abs(total(log_probability))),
             **ONCE,
         )
-        assert found[number].least_attended == near(least_attended(cross, places), **ONCE)
         chrf = sacrebleu.sentence_chrf(trace.target_text, [pair.target]).score
         assert found[number].chrf == near(chrf)
-
-
-def test_a_sentence_of_short_words_has_no_least_attended_word() -> None:
-    """On the copy task, whose words have fewer than four letters."""
-    run = open_trained_run("copy")
-    pairs = [Pair(text, text) for text in ("a b a b a b", "c c c c c", "d e f d e f")]
-    batch = list(encode(pairs, run.tokenizers, max_length=31, left_out=LeftOutCounts()))
-    model = load_weights(run, run.steps()[-1]).model
-    found = translate_batch(model, run.tokenizers, batch)
-    for number, pair in enumerate(pairs):
-        assert (found[number].translation, found[number].chrf) == (pair.source, 100)
-        assert math.isnan(found[number].least_attended)

@@ -38,9 +38,9 @@ def odd(**changes: Any) -> Measures:
     even: dict[str, dict[Kind, float]] = {"begin": {"decoder_self": 0.25, "cross": NAN}}
     translated = (
         TranslatedSentence(
-            "¿Dónde?", {"log_probability": -2.125, "source_contribution": 1 / 3}, 200 / 3, 0.5
+            "¿Dónde?", {"log_probability": -2.125, "source_contribution": 1 / 3}, 200 / 3
         ),
-        TranslatedSentence("", {"log_probability": -1.0, "source_contribution": NAN}, 0.0, NAN),
+        TranslatedSentence("", {"log_probability": -1.0, "source_contribution": NAN}, 0.0),
     )
     sentences = (Sentence("Where?\u2028\n", "¿Dónde?"), Sentence("<b>", "**b**"))
     made = replace(made, errors=errors, even=even)
@@ -62,9 +62,8 @@ def test_measures_survive_writing_and_reading(tmp_path: Path) -> None:
     assert read.examples == {**written.examples, ("cross", 1, 2): (Example(0, 0, 1, 0.33333),)}
     assert [t.translation for t in read.translated] == ["¿Dónde?", ""]
     figures = {"log_probability": -2.125, "source_contribution": 0.33333}
-    assert read.translated[0] == TranslatedSentence("¿Dónde?", figures, 66.66667, 0.5)
+    assert read.translated[0] == TranslatedSentence("¿Dónde?", figures, 66.66667)
     assert np.isnan(read.translated[1].figures["source_contribution"])
-    assert np.isnan(read.translated[1].least_attended)
     assert [t.chrf for t in read.translated] == [66.66667, 0.0]
     [(name, kinds)] = read.errors.items()
     assert name == "entropy"
@@ -111,7 +110,7 @@ def test_older_files_with_other_figures_are_read(
     path.write_bytes(orjson.dumps(file))
     read = read_measures(tmp_path, 20)
     [first, _] = read.translated
-    assert (first.translation, first.chrf, first.least_attended) == ("a", 50, 0.5)
+    assert (first.translation, first.chrf) == ("a", 50)
     figures = {"log_probability": -0.25, "source_contribution": source_contribution}
     np.testing.assert_equal(dict(first.figures), figures)
     assert {*read.stages} == {*written.stages}

@@ -1,4 +1,4 @@
-"""One sentence's heads, and its least looked-at word, by the arrays of its trace."""
+"""One sentence's heads by the arrays of its trace."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwise.model.checkpoint import TrainedRun, load_weights
-from headwise.viz_app.measuring.sentence import least_attended_word, measure_sentence
+from headwise.viz_app.measuring.sentence import measure_sentence
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near
@@ -36,24 +36,3 @@ def test_heads_have_the_means_of_rows_and_an_even_head_those_of_even_ones(
         found.values["punctuation"]["decoder_self"], own[..., rows, :][..., marks].sum(-1).mean(-1)
     )
     assert "end" not in {name for name, of in found.values.items() if "decoder_self" in of}
-
-
-def test_the_word_that_no_row_of_any_head_looks_at_much(trace: Trace, run: TrainedRun) -> None:
-    cross = trace.attention["cross"]
-    words = [
-        list(range(word.start, word.stop))
-        for word in trace.source.words
-        if sum(map(str.isalpha, word.text)) >= 4 and "<" not in word.text
-    ]
-    looked = {tuple(word): float(cross[..., word].sum(-1).max()) for word in words}
-    found = least_attended_word(trace, run.tokenizers)
-    assert found is not None
-    places, weight = found
-    assert weight == near(min(looked.values()), dtype=np.float32)
-    assert looked[tuple(places)] == near(weight, dtype=np.float32)
-    assert least_attended_word(run_trace_of_short(run), run.tokenizers) is None
-
-
-def run_trace_of_short(run: TrainedRun) -> Trace:
-    """Of one word of at least four letters, beside which there is none to be looked at more."""
-    return run_trace(load_weights(run, 20).model, run.tokenizers, "Where is it?", "¿Dónde?")

@@ -646,7 +646,7 @@ def test_an_order_of_failures_is_compared_with_chrf(
     told: str,
 ) -> None:
     translated = tuple(
-        TranslatedSentence("", {"log_probability": 0.5, "source_contribution": figure}, score, 0.5)
+        TranslatedSentence("", {"log_probability": 0.5, "source_contribution": figure}, score)
         for figure, score in zip(figures, [10.0, 90.0, 20.0, 30.0], strict=True)
     )
     changed = replace(measured[60], sentences=SENTENCES * 2, translated=translated)
@@ -675,33 +675,24 @@ def test_alignment_errors_name_whose_links_they_are_against(
     assert "The links are those" not in said(start(measure="aer_consumed"))
 
 
-def test_the_word_looked_at_least_stands_beside_sentences_as_long(
-    start_page: Start,
-    own_root: Path,
-    measured: Every,
-    run: TrainedRun,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_given_translation_stands_beside_references_and_unrelated_sentences(
+    start_page: Start, own_root: Path, measured: Every, run: TrainedRun
 ) -> None:
-    rows = record_calls(monkeypatch, "translate", "token_buttons")
-    app = start_page("translate", own_root, q="She gave him that black book there.")
-    assert app.errors == []
-    trace = traced(run, "She gave him that black book there.")
-    cross = trace.attention["cross"]
-    weight = float(cross[..., rows["source_tokens"]["marked"]].sum(-1).max())
-    others = [each.least_attended for each in measured[60].translated]
-    below = sum(other < weight for other in others) / len(others)
-    assert f"no row of any has more than {math.ceil(100 * weight) / 100:.2f} on it" in app.captions
+    def a_token(source: str, target: str) -> float:
+        scores = traced(run, source, target=target).predictions.log_probability
+        return float(scores.mean())
+
+    given, pairs = "El gato.", [(each.source, each.reference) for each in measured[60].sentences]
+    own = a_token("The cat.", given)
+    less = sum(a_token(*pair) < own for pair in pairs) / len(pairs)
+    app = start_page("translate", own_root, q="The cat.")
     said_of_all = "".join(each.value for each in app.markdown)
     assert re.search(r"Of \d+ values of 18 heads \d+ have a word", said_of_all)
-    assert f"about as long {below:.0%} have a word that is looked at still less" in app.captions
-
-    patch_views(monkeypatch, "translate", least_attended_word=lambda *_: ([3], 0.75))
-    text = "She gave him that black cat there."
-    app = start_page("translate", own_root, q=text)
-    word = traced(run, text).source.texts[3].strip()
-    assert f"No word of at least four letters is overlooked: “{word}” is looked" in app.captions
-    assert "it has a row with 0.75 on it" in app.captions
-    assert not rows["source_tokens"]["marked"]
+    assert "references have less" not in app.captions
+    app.choose(target=given)
+    assert app.errors == []
+    assert f"a token. {less:.0%} of {len(pairs)} references have less a token, " in app.captions
+    assert "% of unrelated sentences." in app.captions
 
 
 def test_a_ranking_of_one_sentence_stands_beside_that_of_the_corpus(

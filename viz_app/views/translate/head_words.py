@@ -28,7 +28,6 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, redraw_all, view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import show_link
-from headwise.viz_app.views.translate.overlooked import overlooked_word
 from headwise.viz_app.views.translate.shown_map import ShownMap
 
 _LEAST_SHOWN = 0.5
@@ -52,8 +51,6 @@ def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: G
         if numbers:
             with st.expander("In numbers", key="head-numbers", type="compact"):
                 st.markdown("\n\n".join(numbers))
-        if shown.head.kind == "cross" and (word := overlooked_word(selection.run, trace)):
-            st.caption(escape_markdown(word.note))
         _show_checks(trace)
 
 

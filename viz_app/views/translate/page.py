@@ -17,6 +17,7 @@ from headwise.viz_app.components.unseen import is_in_sight
 from headwise.viz_app.figures.tokens import scale_legend
 from headwise.viz_app.records.texts import shorten_all
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.translate.given.section import beside_references
 from headwise.viz_app.translate.sinks.section import show_sinks
 from headwise.viz_app.views.caches import Beam, trace_of, translation_of
 from headwise.viz_app.views.shared.download import show_download_menu
@@ -48,7 +49,6 @@ from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
 from headwise.viz_app.views.translate.ablation import show_ablation
 from headwise.viz_app.views.translate.beam import show_beam_beside, show_tree
 from headwise.viz_app.views.translate.heads import show_heads
-from headwise.viz_app.views.translate.overlooked import overlooked_word
 from headwise.viz_app.views.translate.shown_map import chosen_grid_options
 from headwise.viz_app.views.translate.step import STEP_PANELS, show_step
 
@@ -127,6 +127,8 @@ def _show_translation(
         f"Log-probability of {target.description}: {total:.2f} nats, "
         f"{total / len(trace.predicted):.2f} a token."
     ]
+    if target.ids is not None and target.beam is None:
+        notes.append(beside_references(selection, trace))
     if target.beam is not None:
         score = target.beam.hypotheses[target.hypothesis].score
         notes.append(f"Its score in the beam, {score:.2f}, is the {SCORE}.")
@@ -144,7 +146,7 @@ def _show_translation(
         notes.append(ending)
     with st.container(horizontal=True, gap="small", wrap=False, key="translation-notes"):
         st.html(scale_legend(selection.theme, "probability"), width="content")
-        st.caption(" ".join(notes))
+        st.caption(" ".join(filter(None, notes)))
     return trace, target
 
 
@@ -232,8 +234,6 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
         change_view(*STEP_PANELS, at=place, below="steps", **answer)
 
     source = token_labels(trace.source)
-    word = overlooked_word(selection.run, trace)
-    overlooked = word.places if word is not None else ()
     column = checked(
         "column",
         "Marked column",
@@ -247,8 +247,6 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
         key="source_tokens",
         on_click=mark_column,
         chosen=column,
-        marked=overlooked,
-        titles=["looked at least" * (place in overlooked) for place in range(len(source))],
         language=selection.run.source_language,
     )
     probabilities, titles = target_probabilities(trace)

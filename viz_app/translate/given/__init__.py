@@ -1,0 +1,1 @@
+"""A given translation: as likely as a reference, or as a sentence that translates another one."""

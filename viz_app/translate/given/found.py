@@ -1,0 +1,63 @@
+"""How likely a model finds the references of example sentences, and those of other sentences.
+
+A word of the source that some head looks at much tells little: heads look at most words whatever
+the target is. The log-probability of the target tells a translation from another sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headwise.model.interface import Seq2SeqModel
+from headwise.viz_app.core.computed import of_sentences
+from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.measuring.batches import EncodedPair, target_scores
+from headwise.viz_app.records.trace import Doubles
+
+_MOST = 64
+"""Most sentences that are scored, so that a page need not wait."""
+
+
+@dataclass(frozen=True)
+class ReferenceScores:
+    """Mean log-probabilities of a token, ``</s>`` included, in nats: (sentences,) each."""
+
+    references: Doubles
+    unrelated: Doubles
+    """Of each source with the reference of another one, of about the same length."""
+
+
+@of_sentences("references scored", says="Scoring the example sentences")
+def reference_scores(model: Seq2SeqModel, sentences: Sentences) -> ReferenceScores:
+    """Score sentences, evenly taken, with their own references and with those of others."""
+    pairs = sentences.pairs[:: math.ceil(len(sentences.pairs) / _MOST)]
+    return ReferenceScores(
+        *(_scores(model, replace(sentences, pairs=each)) for each in (pairs, unrelated(pairs)))
+    )
+
+
+def unrelated(pairs: Sequence[EncodedPair]) -> tuple[EncodedPair, ...]:
+    """Give each source the target of the next pair in order of length that has another target.
+
+    The last ones take that of the first. A source is left out where all have one target.
+    """
+    ordered = sorted(pairs, key=lambda each: (len(each.target), each.number))
+    found = []
+    for at, pair in enumerate(ordered):
+        after = (each.target for each in [*ordered[at + 1 :], *ordered[:at]])
+        other = next((target for target in after if target != pair.target), None)
+        if other is not None:
+            found.append(replace(pair, target=other))
+    return tuple(found)
+
+
+def _scores(model: Seq2SeqModel, sentences: Sentences) -> Doubles:
+    def of_batch(batch: Sequence[EncodedPair]) -> Doubles:
+        tokens = [len(each.target) - 1 for each in batch]
+        return target_scores(model, batch).double().numpy(force=True) / tokens
+
+    return np.concatenate([np.zeros(0), *sentences.by_batch(of_batch)])
