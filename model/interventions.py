@@ -48,9 +48,12 @@ POSITIONS_AT_A_TIME = 2048
 """Number of source and target positions that are run together under interventions."""
 
 
-def passes_at_a_time(model: Description, source: int, target: int) -> int:
-    """Return how many passes of S source and T target tokens are run together, at least one."""
-    work = encoding_work(model, source) + decoding_work(model, source, target)
+def passes_at_a_time(model: Description, source: int, target: int, *, encoding: bool = True) -> int:
+    """Return how many passes of S source and T target tokens are run together, at least one.
+
+    Without ``encoding`` the encoder is not run again.
+    """
+    work = decoding_work(model, source, target) + encoding * encoding_work(model, source)
     return max(1, min(POSITIONS_AT_A_TIME // (source + target), AT_A_TIME // work))
 
 

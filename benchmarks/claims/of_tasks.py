@@ -20,7 +20,6 @@ from headwise.model.masks import PADDING, pad
 from headwise.model.training.copy_task import LONGEST, copy_task
 from headwise.model.transformer import Transformer
 from headwise.model.turning import ablate
-from headwise.viz_app.analysis.correspondence import corresponding
 from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.positions import encodings
@@ -32,6 +31,7 @@ from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.head_means import HeadMeans
 from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.sentences.correspondence import corresponding
 from tests.shipped import SHIPPED
 
 _ABLATED = 10

@@ -17,9 +17,9 @@ from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.work import A_SECOND
-from headwise.viz_app.core.patched import run_attribution, run_patching
-from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.sentences.patches import run_attribution, run_patching
+from headwise.viz_app.why.sentences.patching import Patching
 
 TOKENS = 12
 MODELS: dict[str, tuple[Callable[[], tuple[Seq2SeqModel, TokenizerPair]], float]] = {

@@ -29,8 +29,8 @@ from headwise.model.decoding.greedy import greedy
 from headwise.model.interventions import head_costs
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.analysis.correspondence import corresponding
-from headwise.viz_app.core import patched
+from headwise.viz_app.why.sentences.correspondence import corresponding
+from headwise.viz_app.why.sentences import patches
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.model import estimates
@@ -63,8 +63,8 @@ nine_words = replace(long, source=replace(long.source, words=long.source.words[:
 status = Path("/proc/self/status")
 
 def patch_of_one_stretch():
-    patched.corresponding = lambda a, b: corresponding(a, b)[:1]
-    return patched.run_patching(model, long, other.source, 20, (5, 9))
+    patches.corresponding = lambda a, b: corresponding(a, b)[:1]
+    return patches.run_patching(model, long, other.source, 20, (5, 9))
 
 def peak():
     return next(int(line.split()[1]) for line in status.read_text().splitlines()
@@ -89,7 +89,7 @@ what = {
                        estimates.source_effects_bytes(model.description, n + 1, n + 1)),
     "contributions": (lambda: contributions(model, PaddedIds.of([source], [ids], model)).source,
                       estimates.contributions_bytes(model.description, n + 1, n + 1)),
-    "attribution": (lambda: patched.run_attribution(model, long, other.source, n, (5, 9)),
+    "attribution": (lambda: patches.run_attribution(model, long, other.source, n, (5, 9)),
                     estimates.patching_bytes(model.description, n + 1, n + 1)),
     "patching": (patch_of_one_stretch,
                  estimates.patching_bytes(model.description, n + 1, 21)),

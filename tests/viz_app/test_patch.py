@@ -13,9 +13,9 @@ import tyro
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, edit
-from headwise.viz_app.core.patched import run_patching
 from headwise.viz_app.patch import PatchArguments, main
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.sentences.patches import run_patching
 from tests.floats import PASS, near, rounding
 
 A, B, OTHER = "Where is the old dog?", "Where is the red dog?", "She gave him a book."

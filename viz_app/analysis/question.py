@@ -27,8 +27,8 @@ from headwise.viz_app.records.trace import Floats, Trace
 
 if TYPE_CHECKING:  # questions are asked without torch
     from headwise.viz_app.core.circuits import ScoreParts
-    from headwise.viz_app.core.patching import PatchedPair
     from headwise.viz_app.core.written import HeadDictionary
+    from headwise.viz_app.why.sentences.patching import PatchedPair
     from headwise.viz_app.why.word.account import Account
 
 Place = tuple[int, ...]

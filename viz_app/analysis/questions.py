@@ -18,11 +18,11 @@ from headwise.viz_app.analysis import (
     head_questions,
     map_questions,
     pair_questions,
-    patching_questions,
     prediction_questions,
     vector_questions,
 )
 from headwise.viz_app.analysis.question import Asked, Question
+from headwise.viz_app.why.sentences import questions as patching_questions
 from headwise.viz_app.why.word import questions as account_questions
 
 Way = Literal["cell", "row", "source", "target", "head"]

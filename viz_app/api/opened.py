@@ -23,11 +23,8 @@ from headwise.model.passes import Pass, Texts, run_with_cache
 from headwise.model.runs import Run
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
-from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
-from headwise.viz_app.core.patched import MOST_SECONDS
-from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary
 from headwise.viz_app.heads.alike.maps import AlikeHeads, heads_alike
@@ -37,6 +34,9 @@ from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.sentences.patches import MOST_SECONDS
+from headwise.viz_app.why.sentences.patching import Patching
+from headwise.viz_app.why.sentences.texts import patch_texts
 from headwise.viz_app.why.word.account import Account, run_account, word_to_compare
 
 _NONE: Mapping[HeadLike, float] = MappingProxyType({})
@@ -208,7 +208,7 @@ class OpenedCheckpoint(Checkpoint):
             ValueError: as ``trace``, and if there is no such token.
         """
         trace = self.trace(text, **options)
-        step = step_of(trace, at)
+        step = trace.step_of(at)
         other = word_to_compare(self.tokenizers, trace, step, instead)
         return run_account(self.model, trace, step, other)
 
@@ -325,7 +325,7 @@ class OpenedCheckpoint(Checkpoint):
     ) -> Patching:
         """Say what of another sentence brings its answer back, put into this one.
 
-        ``help(headwise.viz_app.api.patches.patch_texts)`` has the arguments and errors.
+        ``help(headwise.viz_app.why.sentences.texts.patch_texts)`` has the arguments and errors.
         """
         return patch_texts(
             self.model,

@@ -215,6 +215,21 @@ class Trace:
             for head in range(heads)
         ]
 
+    def step_of(self, at: int | str) -> int:
+        """Return the row of the decoder, from 0, that predicts a token: by its place, or its text.
+
+        Raises:
+            ValueError: if there is no such place, from 1, or not one token with this text.
+        """
+        texts = [text.strip() for text in self.predicted.texts]
+        if isinstance(at, str):
+            if texts.count(at.strip()) == 1:
+                return texts.index(at.strip())
+            raise ValueError(f"at: expected one token of {' '.join(texts)}, got {at!r:.60}")
+        if 1 <= at <= len(texts):
+            return at - 1
+        raise ValueError(f"at: expected 1 to {len(texts)}, the tokens of the target, got {at}")
+
     def queries_of(self, kind: Kind) -> Tokens:
         """Return the tokens at the rows of the maps of a kind: source or consumed tokens."""
         return self.source if kind == "encoder_self" else self.consumed

@@ -49,12 +49,7 @@ def main(arguments: WhyArguments) -> None:
     check_out(arguments.out)
     run, checkpoint = arguments.sentence.open()
     trace = arguments.sentence.trace(run, checkpoint)
-    if not 1 <= arguments.at <= len(trace.predicted):
-        raise ValueError(
-            f"--at: expected 1 to {len(trace.predicted)}, the tokens of the translation, got "
-            f"{arguments.at}"
-        )
-    at = arguments.at - 1
+    at = trace.step_of(arguments.at)
     other = word_to_compare(run.tokenizers, trace, at, arguments.instead)
     account = run_account(checkpoint.model, trace, at, other)
     effects = run_whole_effects(checkpoint.model, trace, at, other)

@@ -14,7 +14,6 @@ import pytest
 from headwise.model.interface import Head, WordSpan
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
-from headwise.viz_app.analysis.correspondence import Stretch
 from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
@@ -26,11 +25,12 @@ from headwise.viz_app.analysis.question import (
 )
 from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
-from headwise.viz_app.core.patching import PatchedPair, Patching
 from headwise.viz_app.core.written import HeadDictionary
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import PairScores
 from headwise.viz_app.records.trace import Tokens, Trace
+from headwise.viz_app.why.sentences.correspondence import Stretch
+from headwise.viz_app.why.sentences.patching import PatchedPair, Patching
 from headwise.viz_app.why.word.account import Account, Parts, run_account
 from tests.floats import assert_near
 from tests.viz_app.pairs import made_up_pairs

@@ -15,7 +15,6 @@ from headwise.model.runs import log_file, read_log_file
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate
-from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.question import (
     Asked,
@@ -24,8 +23,6 @@ from headwise.viz_app.analysis.question import (
     most_changed_row,
 )
 from headwise.viz_app.core.circuits import score_parts
-from headwise.viz_app.core.patched import run_patching
-from headwise.viz_app.core.patching import PatchedPair
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary, values_here
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
@@ -36,6 +33,9 @@ from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import shown_on
 from headwise.viz_app.views.shared.lessons import view_of
 from headwise.viz_app.views.state import View
+from headwise.viz_app.why.sentences.correspondence import stretch_labels
+from headwise.viz_app.why.sentences.patches import run_patching
+from headwise.viz_app.why.sentences.patching import PatchedPair
 from headwise.viz_app.why.word.account import run_account
 
 _CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")

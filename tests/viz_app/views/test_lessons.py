@@ -170,7 +170,7 @@ def test_the_lesson_on_pairs_is_answered_on_the_run_that_is_open(
 def test_patches_for_a_question_are_run_in_slices_that_a_button_ends(
     start_page: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 100)
+    monkeypatch.setattr("headwise.model.interventions.POSITIONS_AT_A_TIME", 100)
     lesson = LESSONS["plural"]
     number = next(n for n, step in enumerate(lesson.steps, 1) if step.ask.startswith("restoring"))
     at = {"why": "two sentences", "q": CATS, "other": "The cats see the dog."}

@@ -1,4 +1,4 @@
-"""The section *two sentences* of Why; ``tests/model/test_patching.py`` has its numbers."""
+"""The section *two sentences* of Why; ``tests/viz_app/why`` has its numbers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ from headwise.model.checkpoint import (
     load_weights,
     open_trained_run,
 )
-from headwise.viz_app.analysis.correspondence import corresponding
-from headwise.viz_app.core.patched import run_attribution, run_patched_translation, run_patching
-from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.patch import PatchArguments, main
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.caches import weights_of
@@ -35,6 +32,13 @@ from headwise.viz_app.views.shared.sentence_pairs import (
     TracedPair,
     patching_of,
 )
+from headwise.viz_app.why.sentences.correspondence import corresponding
+from headwise.viz_app.why.sentences.patches import (
+    run_attribution,
+    run_patched_translation,
+    run_patching,
+)
+from headwise.viz_app.why.sentences.patching import Patching
 from tests.floats import rounding
 from tests.imports import ROOT
 from tests.viz_app.views.driver import CATS, DOG, STEPS, Page, Start, array, traced, unescaped
@@ -384,7 +388,7 @@ def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start)
         raise StoppedError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 100)
+        patch.setattr("headwise.model.interventions.POSITIONS_AT_A_TIME", 100)
         for _ in range(3):
             with pytest.raises(StoppedError):
                 patching_of(weights, pair, at, ids, stop)
@@ -405,7 +409,7 @@ def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start)
 def test_patching_is_made_in_slices_that_a_button_stops(
     start_page: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 100)
+    monkeypatch.setattr("headwise.model.interventions.POSITIONS_AT_A_TIME", 100)
     app = start_page("why", **AT, parting="1")
     monkeypatch.setattr(slices, "SECONDS", 0.0)
     app.choose(patching=True)
@@ -427,8 +431,8 @@ def test_where_exact_passes_would_take_too_long_attribution_patching_is_drawn_al
     start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is run, whatever the address asks for; what is drawn is called an approximation."""
-    monkeypatch.setattr("headwise.viz_app.core.patched.A_SECOND", 1)
-    monkeypatch.setattr("headwise.viz_app.core.patched.patched_odds", None)
+    monkeypatch.setattr("headwise.viz_app.why.sentences.patches.A_SECOND", 1)
+    monkeypatch.setattr("headwise.viz_app.why.sentences.patches.patched_odds", None)
     asked = {"patching": "true", "attributed": "true", "compared": "true", "patch": "cross.2.1"}
     app = start_page("why", **AT, **PARTING, **asked)
     assert app.errors == []

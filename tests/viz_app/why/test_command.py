@@ -61,8 +61,8 @@ def test_a_token_that_goes_on_with_a_word_can_be_compared(
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("out.npz", ["--at", "99"], "--at: expected 1 to"),
-        ("out.npz", ["--at", "0"], "--at: expected 1 to"),
+        ("out.npz", ["--at", "99"], "at: expected 1 to"),
+        ("out.npz", ["--at", "0"], "at: expected 1 to"),
         ("out.npz", ["--at", "1", "--instead", "no such token"], "instead: expected one token"),
         ("out.txt", ["--at", "1"], "ends in"),
         ("none/out.npz", ["--at", "1"], "no such"),

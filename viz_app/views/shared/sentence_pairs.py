@@ -7,15 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwise.model.interface import Description
-from headwise.viz_app.analysis.correspondence import (
-    Stretch,
-    corresponding,
-    counterpart,
-    parting,
-    stretch_labels,
-)
-from headwise.viz_app.core.patched import require_time, run_attribution, run_patching
-from headwise.viz_app.core.patching import PatchedPair, Patching
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Weights, trace_of, weights_of
 from headwise.viz_app.views.shared.asked import ask_slowly, ask_weights_of
@@ -24,6 +15,15 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.vocabulary import SideVocabulary, find_token, vocabulary_of
+from headwise.viz_app.why.sentences.correspondence import (
+    Stretch,
+    corresponding,
+    counterpart,
+    parting,
+    stretch_labels,
+)
+from headwise.viz_app.why.sentences.patches import require_time, run_attribution, run_patching
+from headwise.viz_app.why.sentences.patching import PatchedPair, Patching
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
-from headwise.viz_app.core.patching import PatchMap
 from headwise.viz_app.views.choices import NamedPins, choice
+from headwise.viz_app.why.sentences.patching import PatchMap
 
 _WORD = {"why": "this word"}
 _TWO = {"why": "two sentences"}

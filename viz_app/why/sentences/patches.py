@@ -1,8 +1,8 @@
 """Patches a traced sentence A with what another one, B, had on the same target.
 
-Patches are defined in ``model/patching.py`` and run by ``model/patched_odds.py``; heads that were
-off in the trace of A are off in every pass here. All raise ``ValueError`` if the target has no such
-step, or the two words are the same or unknown.
+Patches are defined in ``passes.py`` and run by ``odds.py``. What was turned in the trace of A is
+turned in every pass here. All raise ``ValueError`` if the target has no such step, or the two words
+are the same or unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import cast
 import numpy as np
 import torch
 
-from headwise.model import patching
 from headwise.model.budget import require_memory
 from headwise.model.estimates import patching_bytes
 from headwise.model.interface import (
@@ -25,17 +24,23 @@ from headwise.model.interface import (
     attention_path,
     parse_head,
 )
-from headwise.model.patched_odds import attributed_odds, patched_odds
-from headwise.model.patching import Patch, RecordedPass, Splice
 from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, difference_of
 from headwise.model.ties import rounding
 from headwise.model.turning import turn
 from headwise.model.work import A_SECOND, decoding_work, encoding_work
-from headwise.viz_app.analysis.correspondence import Stretch, corresponding
 from headwise.viz_app.core.computed import of_trace
-from headwise.viz_app.core.patching import Patching, is_of_encoder, patch_names
 from headwise.viz_app.records.trace import Tokens, Trace
+from headwise.viz_app.why.sentences.correspondence import Stretch, corresponding
+from headwise.viz_app.why.sentences.odds import attributed_odds, patched_odds
+from headwise.viz_app.why.sentences.passes import (
+    Patch,
+    RecordedPass,
+    Splice,
+    patched_translation,
+    stream_points,
+)
+from headwise.viz_app.why.sentences.patching import Patching, is_of_encoder, patch_names
 
 MOST_SECONDS = 600.0
 """Seconds of a processor for which exact passes may take, if nobody says otherwise."""
@@ -141,7 +146,7 @@ def run_patched_translation(
         if (patch := pair.patches.get(name)) is None:
             raise ValueError(f"expected the name of a patch with a counterpart in B, got {name!r}")
         begin = prefix if is_of_encoder(name) else trace.consumed.ids[: step + 1]
-        return tuple(patching.patched_translation(model, pair.a, pair.b, patch, begin))
+        return tuple(patched_translation(model, pair.a, pair.b, patch, begin))
 
 
 @dataclass(frozen=True)
@@ -218,7 +223,7 @@ def _patch(
     if is_of_encoder(name):
         pairs = [pair for stretch in stretches for pair in stretch.pairs]
     if what == "stream":
-        points = patching.stream_points(model, cast(Stack, place[0]))
+        points = stream_points(model, cast(Stack, place[0]))
         point, column = points[int(place[1])], int(place[2]) - 1
         pairs = pairs[column : column + 1]
         if place[0] == "encoder":

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from headwise.viz_app.analysis.correspondence import (
+from headwise.viz_app.records.trace import Tokens, Word
+from headwise.viz_app.why.sentences.correspondence import (
     corresponding,
     difference_where_corresponding,
     parting,
     places_of,
     stretch_labels,
 )
-from headwise.viz_app.records.trace import Tokens, Word
 
 Cut = tuple[str, ...]
 IDS: dict[str, int] = {}

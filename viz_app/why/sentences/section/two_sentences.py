@@ -8,7 +8,6 @@ import streamlit as st
 
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
-from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import weights_of
@@ -40,8 +39,9 @@ from headwise.viz_app.views.shared.vocabulary import (
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import choose_one
-from headwise.viz_app.views.why.pair_maps import show_pair_maps
-from headwise.viz_app.views.why.patches import show_patching
+from headwise.viz_app.why.sentences.patching import Patching
+from headwise.viz_app.why.sentences.section.maps import show_patching
+from headwise.viz_app.why.sentences.section.one_head import show_pair_maps
 
 _LONGEST = 300
 """Most characters of a sentence above its translation."""

@@ -1,7 +1,7 @@
 """The odds of two words under patches: exactly, a pass for each, or to first order.
 
-``model/patching.py`` says what patches are. Attribution patching is the first order of all of them,
-by one backward pass (Nanda 2023; Syed et al. 2023).
+``passes.py`` says what patches are. Attribution patching is the first order of all of them, by one
+backward pass (Nanda 2023; Syed et al. 2023).
 
 ``n`` positions, ``T`` target steps, ``D`` = d_model, ``H`` heads, ``K`` = d_k.
 """
@@ -19,10 +19,16 @@ from torch import Tensor
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import Edit, capture, edit
 from headwise.model.interface import Seq2SeqModel
-from headwise.model.interventions import POSITIONS_AT_A_TIME
-from headwise.model.patching import STACKS, Patch, RecordedPass, Splice, read_odds, splice
+from headwise.model.interventions import passes_at_a_time
 from headwise.model.readings import Difference
-from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
+from headwise.viz_app.why.sentences.passes import (
+    STACKS,
+    Patch,
+    RecordedPass,
+    Splice,
+    read_odds,
+    splice,
+)
 
 
 @torch.inference_mode()
@@ -80,8 +86,6 @@ def _batches(
 ) -> Iterator[Sequence[_Placed]]:
     """Split patches into those that are run together: splices alone, and each stack by itself."""
     source, target = a.source.shape[1], a.consumed.shape[1]
-    decoding = decoding_work(model.description, source, target)
-    encoding = encoding_work(model.description, source)
     of_stack: dict[bool, list[_Placed]] = {True: [], False: []}
     for each in placed:
         if isinstance(each[1], Splice):
@@ -89,8 +93,7 @@ def _batches(
         else:
             of_stack[each[1].is_of_encoder].append(each)
     for is_of_encoder, some in of_stack.items():
-        work = decoding + encoding * is_of_encoder
-        size = max(1, min(POSITIONS_AT_A_TIME // (source + target), AT_A_TIME // work))
+        size = passes_at_a_time(model.description, source, target, encoding=is_of_encoder)
         for start in range(0, len(some), size):
             yield some[start : start + size]
 

@@ -19,7 +19,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, checked, control_part, view
 from headwise.viz_app.views.shared.widgets import show_heading
-from headwise.viz_app.views.why.pinning import fits, label_of, show_map_to_pin, without
+from headwise.viz_app.why.turn.section.pinning import fits, label_of, show_map_to_pin, without
 
 _STEP, _DECIMALS = 0.05, 2
 """Step and decimals of the sliders."""

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS, Head, Kind, head_name
-from headwise.viz_app.analysis.correspondence import Stretch
 from headwise.viz_app.analysis.head_ranking import rank_correlation, rank_correlation_interval
 from headwise.viz_app.analysis.labels import KIND_NAMES, interval_text
 from headwise.viz_app.core.record import Record
+from headwise.viz_app.why.sentences.correspondence import Stretch
 
 Doubles = NDArray[np.float64]
 PatchMap = Literal["streams", "heads", "sublayers"]

@@ -15,8 +15,10 @@ from headwise.model.forced import forced_stream
 from headwise.model.hooks import edit
 from headwise.model.interface import WordSpan
 from headwise.model.masks import PADDING
-from headwise.model.patched_odds import attributed_odds, patched_odds
-from headwise.model.patching import (
+from headwise.model.readings import difference_of
+from headwise.model.transformer import Transformer
+from headwise.viz_app.why.sentences.odds import attributed_odds, patched_odds
+from headwise.viz_app.why.sentences.passes import (
     Patch,
     RecordedPass,
     Splice,
@@ -26,8 +28,6 @@ from headwise.model.patching import (
     splice,
     stream_points,
 )
-from headwise.model.readings import difference_of
-from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near, rounding
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 
@@ -110,7 +110,7 @@ def test_of_a_run_itself_every_patch_changes_nothing_and_in_a_batch_each_is_as_a
     of_itself = [*patches, Splice(whole, whole)]
     known = patched_odds(model, a, a, difference, of_itself).tolist()
     assert known == [a.odds(difference)] * len(of_itself)
-    monkeypatch.setattr("headwise.model.patched_odds._changes", lambda a, b, patch: True)
+    monkeypatch.setattr("headwise.viz_app.why.sentences.odds._changes", lambda a, b, patch: True)
     run = patched_odds(model, a, a, difference, of_itself).tolist()
     assert run == pytest.approx(known, abs=bound)
 
@@ -301,7 +301,7 @@ def test_neither_order_nor_batches_nor_padding_change_odds(
     backwards = patched_odds(model, a, b, difference, reversed_order).tolist()
     assert backwards[::-1] == pytest.approx(found[0], abs=bound)
     done: list[int] = []
-    monkeypatch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 50)
+    monkeypatch.setattr("headwise.model.interventions.POSITIONS_AT_A_TIME", 50)
     few = patched_odds(model, a, b, difference, patches, note_done=done.append).tolist()
     assert few == pytest.approx(found[0], abs=bound)
     assert done == sorted(done)

@@ -13,7 +13,7 @@ import numpy as np
 from headwise.viz_app.analysis.question import Asked, Choice, Place, Question, limited
 
 if TYPE_CHECKING:
-    from headwise.viz_app.core.patching import PatchedPair
+    from headwise.viz_app.why.sentences.patching import PatchedPair
 
 _NEAR = 0.005
 """Shares that are as near to the largest are right, too: they are written with two digits."""

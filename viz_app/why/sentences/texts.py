@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.spelling import single_token
-from headwise.viz_app.analysis.correspondence import parting
-from headwise.viz_app.core.patched import MOST_SECONDS, run_attribution, run_patching
-from headwise.viz_app.core.patching import Patching
-from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.sentences.correspondence import parting
+from headwise.viz_app.why.sentences.patches import MOST_SECONDS, run_attribution, run_patching
+from headwise.viz_app.why.sentences.patching import Patching
 
 
 def patch_texts(
@@ -48,7 +47,7 @@ def patch_texts(
     a, own = run_trace(model, tokenizers, text, target), run_trace(model, tokenizers, other)
     parts_at = parting(a.predicted.ids, own.predicted.ids)
     if at is not None:
-        step = step_of(a, at)
+        step = a.step_of(at)
     elif parts_at is not None:
         step = parts_at
     else:
@@ -62,19 +61,3 @@ def patch_texts(
     if attribution:
         return run_attribution(model, a, own.source, step, (first, second))
     return run_patching(model, a, own.source, step, (first, second), most_seconds=most_seconds)
-
-
-def step_of(trace: Trace, at: int | str) -> int:
-    """Return the row of the decoder that predicts a token, from 0.
-
-    Raises:
-        ValueError: if there is no such token, or no single one with this text.
-    """
-    texts = [text.strip() for text in trace.predicted.texts]
-    if isinstance(at, str):
-        if texts.count(at.strip()) == 1:
-            return texts.index(at.strip())
-        raise ValueError(f"at: expected one token of {' '.join(texts)}, got {at!r:.60}")
-    if 1 <= at <= len(texts):
-        return at - 1
-    raise ValueError(f"at: expected 1 to {len(texts)}, the tokens of the target, got {at}")

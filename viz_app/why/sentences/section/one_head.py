@@ -6,11 +6,6 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from headwise.viz_app.analysis.correspondence import (
-    difference_where_corresponding,
-    places_of,
-    stretch_labels,
-)
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.views.shared.head_choice import choose_head, head_label, map_arguments
@@ -18,6 +13,11 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import TracedPair
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.why.sentences.correspondence import (
+    difference_where_corresponding,
+    places_of,
+    stretch_labels,
+)
 
 _WIDTH = 440
 """Pixels of a map."""

@@ -5,17 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
-from headwise.viz_app.core.patched import run_patched_translation, run_patching
-from headwise.viz_app.core.patching import (
-    SUBLAYERS,
-    Patching,
-    is_of_encoder,
-    patch_label,
-    rank_correlations,
-    sublayer_label,
-)
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.asked import ask_trace, so_far
@@ -28,7 +18,17 @@ from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
-from headwise.viz_app.views.why.attributed import agreement_said, show_attributed
+from headwise.viz_app.why.sentences.correspondence import stretch_labels
+from headwise.viz_app.why.sentences.patches import run_patched_translation, run_patching
+from headwise.viz_app.why.sentences.patching import (
+    SUBLAYERS,
+    Patching,
+    is_of_encoder,
+    patch_label,
+    rank_correlations,
+    sublayer_label,
+)
+from headwise.viz_app.why.sentences.section.training import agreement_said, show_attributed
 
 _WIDE, _HALF, _THIRD = 620, 420, 300
 """Pixels of maps in a window of 1,280."""

@@ -2,7 +2,7 @@
 
 Both passes are given one target. What of B suffices to make A's preference of one word over another
 B's is asked; another thing may suffice, too. (Causal mediation of Vig et al. 2020; Zhang and Nanda
-2024 compare its forms.) ``model/patched_odds.py`` computes what patches do.
+2024 compare its forms.) ``odds.py`` computes what patches do.
 
 Models are in evaluation mode. ``S`` source length, ``T`` target steps, ``n`` positions,
 ``D`` = d_model, ``H`` heads, ``K`` = d_k.

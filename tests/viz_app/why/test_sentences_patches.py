@@ -1,4 +1,4 @@
-"""Patches of traces; ``tests/model/test_patching.py`` has those of single hook points."""
+"""Patches of traces; ``test_sentences_passes.py`` has those of single hook points."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
-from headwise.viz_app.core.patched import run_attribution, run_patched_translation, run_patching
-from headwise.viz_app.core.patching import Patching
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.sentences.patches import (
+    run_attribution,
+    run_patched_translation,
+    run_patching,
+)
+from headwise.viz_app.why.sentences.patching import Patching
 from headwise.viz_app.why.word.effects import run_source_effects
 from tests.floats import PASS, near
 
@@ -134,7 +138,7 @@ def test_too_many_passes_are_refused_by_what_they_would_take(
     asked = precise, a, b.source
     said = []
     for step in (1, 3):
-        monkeypatch.setattr("headwise.viz_app.core.patched.A_SECOND", 1)
+        monkeypatch.setattr("headwise.viz_app.why.sentences.patches.A_SECOND", 1)
         with pytest.raises(ValueError, match="seconds of a processor, and at most 0") as refused:
             run_patching(*asked, step, (5, 6), most_seconds=0)
         numbers = re.findall(r"[\d,]*\d", str(refused.value))

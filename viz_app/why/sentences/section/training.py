@@ -8,10 +8,18 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.core.patching import (
+from headwise.viz_app.figures.maps import share_map
+from headwise.viz_app.views.caches import weights_of
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.sentence_pairs import Asked, attribution_of, patching_of
+from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.view import change_view, control, redraw_all
+from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
+from headwise.viz_app.why.sentences.correspondence import stretch_labels
+from headwise.viz_app.why.sentences.patching import (
     PATCH_MAPS,
     Doubles,
     Patching,
@@ -22,14 +30,6 @@ from headwise.viz_app.core.patching import (
     rank_correlations,
     row_label,
 )
-from headwise.viz_app.figures.maps import share_map
-from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import Asked, attribution_of, patching_of
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
-from headwise.viz_app.views.shared.view import change_view, control, redraw_all
-from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
 
 _MOST = 40
 """Checkpoints that are drawn; of more, some that are spread evenly."""

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from headwise.model.interface import KINDS, WordSpan
-from headwise.viz_app.analysis.correspondence import Stretch
-from headwise.viz_app.core.patching import (
+from headwise.viz_app.why.sentences.correspondence import Stretch
+from headwise.viz_app.why.sentences.patching import (
     SUBLAYERS,
     Patching,
     patch_label,

@@ -1,0 +1,1 @@
+"""*Turn heads*: strengths of heads and pinned rows, and the translation written anew."""
