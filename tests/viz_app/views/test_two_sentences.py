@@ -27,11 +27,7 @@ from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared import download, slices
 from headwise.viz_app.views.shared.asked import so_far
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
-from headwise.viz_app.views.shared.sentence_pairs import (
-    Asked,
-    TracedPair,
-    patching_of,
-)
+from headwise.viz_app.views.shared.sentence_pairs import SentencePair, patching_of
 from headwise.viz_app.why.sentences.correspondence import corresponding
 from headwise.viz_app.why.sentences.patches import (
     run_attribution,
@@ -322,14 +318,12 @@ class _Pair:
         own = [run_trace(model, self.run.tokenizers, text) for text in (a, b)]
         target = own["AB".index(shared)].target_ids
         given = [run_trace(model, self.run.tokenizers, text, target) for text in (a, b)]
-        self.asked = Asked(
-            *own, TracedPair(*given, corresponding(given[0].source, given[1].source))
-        )
+        self.traced = SentencePair(*own, *given)
 
     def words(self, written: str) -> tuple[str, ...]:
         """Return the words that compete where the shared target has a word."""
-        at = self.asked.pair.a.predicted.texts.index(f" {written}")
-        ids = self.asked.first_words(at)
+        at = self.traced.a.predicted.texts.index(f" {written}")
+        ids = self.traced.first_words(at)
         return tuple(self.run.tokenizers.target.decode([id]) for id in ids)
 
 
@@ -350,11 +344,11 @@ def test_the_words_that_compete_are_those_of_the_two_translations(
 
 
 def test_where_both_have_the_same_word_the_likeliest_other_one_competes() -> None:
-    pair = _Pair("The man was there.", "The men were there.")
-    at = pair.asked.pair.a.predicted.texts.index(".")
-    word, other = pair.asked.first_words(at)
-    likeliest = [id for id in pair.asked.pair.b.predictions.top_ids[at] if id != word]
-    assert (word, other) == (pair.asked.own_a.predicted.ids[at], likeliest[0])
+    pair = _Pair("The man was there.", "The men were there.").traced
+    at = pair.a.predicted.texts.index(".")
+    word, other = pair.first_words(at)
+    likeliest = [id for id in pair.b.predictions.top_ids[at] if id != word]
+    assert (word, other) == (pair.own_a.predicted.ids[at], likeliest[0])
 
 
 def test_where_both_sentences_prefer_one_word_there_is_no_other_answer_to_bring_back(
@@ -380,7 +374,8 @@ class StoppedError(Exception):
 def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start) -> None:
     start_page("why", **AT)
     a, b, at, ids = patched(run, at=2)
-    weights, pair = weights_of(run, 60), TracedPair(a, traced(run, OTHER), ())
+    b_traced = traced(run, OTHER)
+    weights, pair = weights_of(run, 60), SentencePair(a, b_traced, a, b_traced)
     told: list[tuple[int, int]] = []
 
     def stop(done: int, of: int) -> None:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.measuring.neuron_files import neurons_path, write_neurons
 from headwise.viz_app.records.measures import StrongestPositions
+from headwise.viz_app.records.trace import Word
 from headwise.viz_app.views.shared import download, slices
+from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.why.__main__ import WhyArguments, main
 from headwise.viz_app.why.word.account import run_account
+from headwise.viz_app.why.word.effects import run_source_effects
 from tests.floats import PASS, assert_near, near, rounding
 from tests.viz_app.measures import SENTENCES, made_up_neurons
 from tests.viz_app.views.driver import (
@@ -260,6 +264,16 @@ def test_a_click_chooses_the_head_whose_map_is_drawn_and_marks_the_token(
         {"kind": "decoder_self", "layer": 2, "head": 1},
         {"earlier": 1},
     ]
+
+
+def test_source_words_that_are_divided_otherwise_are_asked_about_anew(run: TrainedRun) -> None:
+    """A run whose tokenizer file was replaced has the same weights and ids."""
+    trace = traced(run)
+    joined = replace(trace.source, words=(Word("all but the first", 1, len(trace.source)),))
+    whole = ask_trace(run_source_effects, run, trace, 2, None)
+    [loss] = ask_trace(run_source_effects, run, replace(trace, source=joined), 2, None)
+    assert len(whole) == len(trace.source.words)
+    assert abs(whole - loss).min() > 1e-6
 
 
 def test_words_of_a_long_sentence_are_not_left_out_one_by_one(

@@ -17,10 +17,12 @@ from headwise.model.forced import forced_stream
 from headwise.model.interface import Head, Stack, head_name
 from headwise.model.layers import sinusoidal_positions
 from headwise.model.masks import PADDING
+from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import ablate, turn
 from headwise.viz_app.records.trace import Tokens, Word
+from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.why.word.account import (
     neuron_logits,
     pass_to,
@@ -30,7 +32,7 @@ from headwise.viz_app.why.word.account import (
     run_neuron_words,
 )
 from headwise.viz_app.why.word.effects import run_source_effects, run_whole_effects
-from tests.floats import PASS, assert_near, rounding
+from tests.floats import PASS, assert_near, near, rounding
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 
 MakeModel = Callable[..., Transformer]
@@ -185,6 +187,28 @@ def test_source_effects_are_those_of_shorter_sentences(model: Any) -> None:
         expected = before - logit_difference(model, shorter, consumed)
         assert effect == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
     assert np.isnan(found[2])
+
+
+def test_words_of_the_source_are_left_out_with_strengths_but_not_with_pinned_rows(
+    precise: Transformer, tokenizers: TokenizerPair
+) -> None:
+    turned = Turned.of(
+        {Head("cross", 0, 1): 0.0, Head("encoder_self", 1, 0): 2.0},
+        [(Head("encoder_self", 0, 2), 1, 0)],
+    )
+    strengths = Turned(turned.strengths)
+    text = "The cats don't see the dog.", "Ella lo ve. No te preocupes."
+    a = run_trace(precise, tokenizers, *text, turned=strengths)
+    loss, word = run_source_effects(precise, a, 3, None)[1], a.source.words[1]
+    odds = []
+    for ids in (a.source.ids, a.source.ids[: word.start] + a.source.ids[word.stop :]):
+        with torch.inference_mode(), turn(precise, strengths):
+            logits = precise(torch.tensor([ids]), torch.tensor([a.consumed.ids[:4]]))[0, -1]
+        odds.append(float(logits[a.predicted.ids[3]] - logits.mean()))
+    assert loss == near(odds[0] - odds[1], dtype=np.float64, size=40.0, operations=PASS)
+    pinned = run_trace(precise, tokenizers, *text, turned=turned)
+    with pytest.raises(ValueError, match="once a source word is left out"):
+        run_source_effects(precise, pinned, 3, None)
 
 
 def worked_in_numpy(model: Transformer) -> dict[str, Any]:

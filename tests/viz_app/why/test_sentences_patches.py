@@ -23,7 +23,6 @@ from headwise.viz_app.why.sentences.patches import (
     run_patching,
 )
 from headwise.viz_app.why.sentences.patching import Patching
-from headwise.viz_app.why.word.effects import run_source_effects
 from tests.floats import PASS, near
 
 A, B = "The cats don't see the dog.", "The cats see the dog."
@@ -147,20 +146,3 @@ def test_too_many_passes_are_refused_by_what_they_would_take(
         passes = len(list(run_patching(*asked, step, (5, 6)).named()))
         assert said[-1][:3] == [passes, len(a.source), step + 1]
     assert said[0][3] < said[1][3]
-
-
-def test_words_of_the_source_are_left_out_with_strengths_but_not_with_pinned_rows(
-    precise: Transformer, tokenizers: TokenizerPair
-) -> None:
-    strengths = Turned(TURNED.strengths)
-    a = run_trace(precise, tokenizers, A, OWN, turned=strengths)
-    loss, word = run_source_effects(precise, a, 3, None)[1], a.source.words[1]
-    odds = []
-    for ids in (a.source.ids, a.source.ids[: word.start] + a.source.ids[word.stop :]):
-        with torch.inference_mode(), turn(precise, strengths):
-            logits = precise(torch.tensor([ids]), torch.tensor([a.consumed.ids[:4]]))[0, -1]
-        odds.append(float(logits[a.predicted.ids[3]] - logits.mean()))
-    assert loss == near(odds[0] - odds[1], **BOUND)
-    pinned = run_trace(precise, tokenizers, A, OWN, turned=TURNED)
-    with pytest.raises(ValueError, match="once a source word is left out"):
-        run_source_effects(precise, pinned, 3, None)

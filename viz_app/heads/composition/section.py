@@ -8,7 +8,6 @@ import numpy as np
 import streamlit as st
 
 from headwise.model.interface import head_name
-from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.components.head_graph import Frame, head_graph
 from headwise.viz_app.components.row_table import Bar, Row, row_table
@@ -24,7 +23,6 @@ from headwise.viz_app.heads.composition.scores import (
 )
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.views.caches import trace_of, weights_sha256
-from headwise.viz_app.views.shared.accounts import MOST_ASKED
 from headwise.viz_app.views.shared.asked import ask_trace, ask_weights
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.download import offer_record
@@ -118,7 +116,7 @@ def _by_step(selection: Selection, here: Composition, edge: Edge) -> dict[int, t
     ):
         st.empty()
         return alone
-    steps = sorted({selection.step, *spread(run.steps(), MOST_ASKED)})
+    steps = selection.steps()
 
     found = each_in_slices(
         "Comparing heads of checkpoints",

@@ -7,7 +7,6 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from headwise.model.interface import Head, Kind, head_name
-from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import (
@@ -62,8 +61,6 @@ _HELD_NOTE = (
 )
 _MOST_SHOWN = 40
 """Tokens that the table shows; the file has all."""
-_MOST_STEPS = 40
-"""Checkpoints that are scored; of more, some that are spread evenly."""
 
 
 @panel("head_writes")
@@ -257,7 +254,7 @@ def _show_training(selection: Selection, measures: Measures, head: Head) -> None
     ):
         st.empty()
         return
-    steps = sorted({selection.step, *spread(run.steps(), _MOST_STEPS)})
+    steps = selection.steps()
 
     scores = each_in_slices(
         "Scoring checkpoints",

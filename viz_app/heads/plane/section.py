@@ -11,7 +11,6 @@ import numpy as np
 import streamlit as st
 
 from headwise.model.interface import Head, Kind, Side, head_name
-from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.embeddings import frequency_groups, project_together
 from headwise.viz_app.analysis.labels import interval_text
 from headwise.viz_app.components.scatter import Cloud, Frames, scatter
@@ -91,7 +90,7 @@ def show_plane(selection: Selection, measures: Measures) -> None:
     sentences = first_sentences(encoded.pairs[:_SENTENCES], head.kind, most_points=_MOST_POINTS)
     steps = [selection.step]
     if shown == "through training":
-        steps = sorted({selection.step, *spread(run.steps(), _MOST_STEPS)})
+        steps = selection.steps(_MOST_STEPS)
     found = each_in_slices(
         "Reading queries and keys of checkpoints",
         steps,

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import streamlit as st
 
-from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.labels import next_token_label
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Run
@@ -23,9 +22,6 @@ from headwise.viz_app.views.shared.vocabulary import (
     vocabulary_of,
 )
 from headwise.viz_app.why.word.account import MEAN, Account, run_account
-
-MOST_ASKED = 40
-"""Checkpoints that are asked about a word; of more, some that are spread evenly."""
 
 
 def asked_account(selection: Selection, trace: Trace) -> Account:
@@ -104,10 +100,9 @@ def accounts_by_step(
 ) -> dict[int, Account] | None:
     """Ask checkpoints for the same two words on the same source and target, in slices.
 
-    Of more than ``MOST_ASKED`` some are asked, spread evenly. ``stop`` changes the view so that
-    this is not asked for again. None while there is more to do.
+    ``stop`` changes the view so that this is not asked for again. None while there is more to do.
     """
-    steps = sorted({selection.step, *spread(selection.run.steps(), MOST_ASKED)})
+    steps = selection.steps()
 
     def ask(step: int) -> Account:
         given = replace(trace, step=step)  # of which only its tokens are read, and what is off

@@ -7,6 +7,7 @@ from typing import Literal
 
 import streamlit as st
 
+from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.figures.theme import Theme, theme_named
 from headwise.viz_app.views.caches import Run
 
@@ -19,6 +20,10 @@ class Selection:
     step: int
     text: str
     theme: Theme
+
+    def steps(self, most: int = 40) -> list[int]:
+        """Return ``most`` checkpoints of the run, spread evenly, and the selected one; or all."""
+        return sorted({self.step, *spread(self.run.steps(), most)})
 
 
 def theme_name() -> Literal["light", "dark"]:

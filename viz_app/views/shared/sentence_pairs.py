@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,32 +28,22 @@ from headwise.viz_app.why.sentences.patching import PatchedPair, Patching
 
 
 @dataclass(frozen=True)
-class TracedPair:
-    """Two sentences are traced on one target, and it is known which of their tokens correspond."""
-
-    a: Trace
-    b: Trace
-    stretches: tuple[Stretch, ...]
-
-    def refused(self, model: Description, at: int) -> ValueError | None:
-        """Return why exact patches at a step would take too long; None if they would not."""
-        try:
-            require_time(model, len(self.a.source), self.stretches, at + 1)
-        except ValueError as problem:
-            return problem
-        return None
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A pair of sentences is asked about one step of the target that both are given."""
+class SentencePair:
+    """Two sentences, A and B, are traced on one target, and each on a target of its own."""
 
     own_a: Trace
     """A with the target that the page shows: the model's, or one that is forced."""
     own_b: Trace
     """B with the model's translation."""
-    pair: TracedPair
-    """Both with the shared target."""
+    a: Trace
+    """A with the shared target."""
+    b: Trace
+    """B with the shared target."""
+
+    @cached_property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Which tokens of the two correspond."""
+        return corresponding(self.a.source, self.b.source)
 
     @property
     def parts_at(self) -> int | None:
@@ -63,9 +54,9 @@ class Asked:
     def first_step(self) -> int:
         """The step that is asked about at first: where they part, or the odds differ most."""
         place = self.parts_at
-        if place is not None and place < len(self.pair.a.predicted):
+        if place is not None and place < len(self.a.predicted):
             return place
-        of_a, of_b = (each.predictions.log_probability for each in (self.pair.a, self.pair.b))
+        of_a, of_b = (each.predictions.log_probability for each in (self.a, self.b))
         return int(np.abs(of_a - of_b).argmax())
 
     def first_words(self, at: int) -> tuple[int, int]:
@@ -76,13 +67,21 @@ class Asked:
         """
         if at == self.parts_at:
             return self.own_a.predicted.ids[at], self.own_b.predicted.ids[at]
-        shared, of_a = self.pair.a.predicted, self.own_a.target_ids == self.pair.a.target_ids
-        own, given = (self.own_b, self.pair.b) if of_a else (self.own_a, self.pair.a)
+        shared, of_a = self.a.predicted, self.own_a.target_ids == self.a.target_ids
+        own, given = (self.own_b, self.b) if of_a else (self.own_a, self.a)
         word, other = shared.ids[at], counterpart(shared, own.predicted, at)
         if other is None:
             likeliest = given.predictions.top_ids[at].tolist()
             other = next(id for id in likeliest if id != word)
         return (word, other) if of_a else (other, word)
+
+    def refused(self, model: Description, at: int) -> ValueError | None:
+        """Return why exact patches at a step would take too long; None if they would not."""
+        try:
+            require_time(model, len(self.a.source), self.stretches, at + 1)
+        except ValueError as problem:
+            return problem
+        return None
 
 
 def second_sentence(selection: Selection) -> str:
@@ -94,18 +93,17 @@ def second_sentence(selection: Selection) -> str:
     return next((pair.b for pair in prepared_pairs(selection.run) if pair.a == text), "")
 
 
-def asked_of(selection: Selection, trace: Trace, other: str) -> Asked:
+def pair_of(selection: Selection, trace: Trace, other: str) -> SentencePair:
     """Trace B, and both sentences with the target that they share."""
     run, step = selection.run, selection.step
     own = trace_of(run, step, other)
     shared = (trace if view().why.shared_by == "A" else own).target_ids
-    a = trace_of(run, step, selection.text, shared)
-    b = trace_of(run, step, other, shared)
-    return Asked(trace, own, TracedPair(a, b, corresponding(a.source, b.source)))
+    a, b = (trace_of(run, step, text, shared) for text in (selection.text, other))
+    return SentencePair(trace, own, a, b)
 
 
 def chosen_words(
-    selection: Selection, asked: Asked, at: int, vocabulary: SideVocabulary
+    selection: Selection, pair: SentencePair, at: int, vocabulary: SideVocabulary
 ) -> tuple[int, int]:
     """Return the two words that compete at a step: those of the view, or the first ones.
 
@@ -115,14 +113,14 @@ def chosen_words(
     chosen = (view().why.first_word, view().why.second_word)
     first, second = (
         own if name == "" else find_token(selection, vocabulary, name)
-        for own, name in zip(asked.first_words(at), chosen, strict=True)
+        for own, name in zip(pair.first_words(at), chosen, strict=True)
     )
     if first == second:
         raise ValueError("The two words are the same; choose another one.")
     return first, second
 
 
-def question_of(selection: Selection, trace: Trace) -> tuple[Asked, int, tuple[int, int]]:
+def question_of(selection: Selection, trace: Trace) -> tuple[SentencePair, int, tuple[int, int]]:
     """Return the pair of the view, whose first sentence is that of a trace, the step and the words.
 
     Raises:
@@ -131,10 +129,10 @@ def question_of(selection: Selection, trace: Trace) -> tuple[Asked, int, tuple[i
     other = second_sentence(selection)
     if not other:
         raise ValueError("expected a second sentence to compare with; type one on the page Why")
-    asked = asked_of(selection, trace, other)
+    pair = pair_of(selection, trace, other)
     at = view().why.parting
-    at = asked.first_step if at is None or at >= len(asked.pair.a.predicted) else at
-    return asked, at, chosen_words(selection, asked, at, vocabulary_of(selection, "target"))
+    at = pair.first_step if at is None or at >= len(pair.a.predicted) else at
+    return pair, at, chosen_words(selection, pair, at, vocabulary_of(selection, "target"))
 
 
 def patched_pair_of(selection: Selection, trace: Trace, note_done: NoteDone) -> PatchedPair:
@@ -145,21 +143,23 @@ def patched_pair_of(selection: Selection, trace: Trace, note_done: NoteDone) -> 
     Raises:
         ValueError: as ``question_of`` does.
     """
-    asked, at, words = question_of(selection, trace)
+    pair, at, words = question_of(selection, trace)
     weights = weights_of(selection.run, selection.step)
-    found = patching_of(weights, asked.pair, at, words, note_done)
-    labels = stretch_labels(asked.pair.a.source, asked.pair.b.source, asked.pair.stretches)
+    found = patching_of(weights, pair, at, words, note_done)
+    labels = stretch_labels(pair.a.source, pair.b.source, pair.stretches)
     first, second = (vocabulary_of(selection, "target").labels[word] for word in words)
     return PatchedPair(found, tuple(labels), (first, second))
 
 
 def patching_of(
-    weights: Weights, pair: TracedPair, at: int, words: tuple[int, int], note_done: NoteDone
+    weights: Weights, pair: SentencePair, at: int, words: tuple[int, int], note_done: NoteDone
 ) -> Patching:
     """Ask ``run_patching`` of a pair; if ``note_done`` ends it, the next call goes on there."""
     return ask_slowly(weights, run_patching, pair.a, note_done, pair.b.source, at, words)
 
 
-def attribution_of(weights: Weights, pair: TracedPair, at: int, words: tuple[int, int]) -> Patching:
+def attribution_of(
+    weights: Weights, pair: SentencePair, at: int, words: tuple[int, int]
+) -> Patching:
     """Approximate ``patching_of`` by one backward pass."""
     return ask_weights_of(weights, run_attribution, pair.a, pair.b.source, at, words)

@@ -1,4 +1,4 @@
-"""Which tokens of two sentences correspond, by the difference of their tokens; none is guessed."""
+"""Aligns the tokens of two sentences by where they differ, without guessing."""
 
 from __future__ import annotations
 

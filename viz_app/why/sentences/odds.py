@@ -1,4 +1,4 @@
-"""The odds of two words under patches: exactly, a pass for each, or to first order.
+"""Computes the odds of two words under patches: exactly, a pass for each, or to first order.
 
 ``passes.py`` says what patches are. Attribution patching is the first order of all of them, by one
 backward pass (Nanda 2023; Syed et al. 2023).

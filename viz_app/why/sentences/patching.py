@@ -1,4 +1,4 @@
-"""What of a sentence B, put into the pass over a sentence A, brings B's answer back: the result.
+"""Holds the result of patching: the odds of two words in A with each part of B in its place.
 
 ``E`` layers of the encoder and one more, ``L`` of the decoder and one more, ``C`` stretches of A's
 source, ``T`` target steps up to the one that is asked about.

@@ -1,4 +1,4 @@
-"""Questions on two sentences: what of the second one, put into the first, brings its answer back.
+"""Asks which part of a second sentence, put into the first, brings the second one's answer back.
 
 All raise ValueError if there is no second sentence, or both have the same odds of the two words.
 """

@@ -1,4 +1,4 @@
-"""Two texts, and what of the second brings its answer back when it stands in the first."""
+"""Traces two texts, and patches the first with each part of the second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prediction needs besides its account: passes without a part or a word, and ALTI+."""
+"""Computes what a prediction loses without a part or a source word, and ALTI+."""
 
 from __future__ import annotations
 

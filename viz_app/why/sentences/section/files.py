@@ -1,4 +1,4 @@
-"""The patches of a pair of sentences as files."""
+"""Offers the patches of a pair of sentences as files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from headwise.viz_app.views.shared.view import view
 def files_of_patching(selection: Selection, trace: Trace) -> Files | None:
     """Return the file of the patches that are shown; None if none are, or a word is no token."""
     try:
-        asked, at, words = question_of(selection, trace)
+        pair, at, words = question_of(selection, trace)
     except ValueError:  # the page has said so
         return None
-    run, pair = selection.run, asked.pair
+    run = selection.run
     exact = pair.refused(run.description, at) is None
     if exact and not view().why.patching:
         return None

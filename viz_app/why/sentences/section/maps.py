@@ -1,4 +1,4 @@
-"""Patching: A is run with one thing of B in its place, and the odds of two words are read."""
+"""Draws maps of restored shares: A is run with one part of B at a time in its place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import Asked, patching_of
+from headwise.viz_app.views.shared.sentence_pairs import SentencePair, patching_of
 from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
 from headwise.viz_app.views.shared.view import change_view, control, view
@@ -38,12 +38,14 @@ _CONSTRUCTED = {
 }
 
 
-def show_patching(selection: Selection, asked: Asked, quick: Patching, names: list[str]) -> None:
+def show_patching(
+    selection: Selection, pair: SentencePair, quick: Patching, names: list[str]
+) -> None:
     """Draw the three maps of restored shares, and A's translation under the chosen patch.
 
     Args:
         selection: what is selected.
-        asked: the two sentences.
+        pair: the two sentences.
         quick: attribution patching of what is asked.
         names: the two words, escaped.
     """
@@ -58,7 +60,7 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
             f"rounding (they differ by {abs(quick.odds_b - quick.odds_a):.1e})."
         )
         return
-    if (problem := asked.pair.refused(selection.run.description, quick.step)) is not None:
+    if (problem := pair.refused(selection.run.description, quick.step)) is not None:
         log_refusal(problem)
         st.warning(f"There are no exact passes here: {describe_error(problem)}.")
         st.caption(
@@ -67,8 +69,8 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
             "changes much. Its rank correlation with the exact passes is not known here, since "
             "these are not run."
         )
-        _show_maps(selection, asked, quick, names)
-        show_attributed(selection, asked, quick)
+        _show_maps(selection, pair, quick, names)
+        show_attributed(selection, pair, quick)
         return
     weights = weights_of(selection.run, selection.step)
     count = sum(np.isfinite(odds) for _, odds in quick.named())
@@ -77,31 +79,31 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
         help="A batch at a time, while this page is in sight.",
         **control("patching", "Patching"),
     ):
-        b = asked.pair.b.source
-        done = len(so_far(weights, run_patching, asked.pair.a, b, quick.step, quick.words))
+        b = pair.b.source
+        done = len(so_far(weights, run_patching, pair.a, b, quick.step, quick.words))
         if 0 < done < count:
             st.caption(f"Stopped after {done:,}. Switched on again, it goes on from there.")
         return
     exact = in_slices(
         "Patching one thing after another",
-        lambda note: patching_of(weights, asked.pair, quick.step, quick.words, note),
+        lambda note: patching_of(weights, pair, quick.step, quick.words, note),
         key="patching-progress",
         stop=lambda: change_view(patching=False),
     )
     if exact is None:
         return
-    _show_maps(selection, asked, exact, names)
+    _show_maps(selection, pair, exact, names)
     _say_correlation(exact, quick)
-    show_attributed(selection, asked, exact)
+    show_attributed(selection, pair, exact)
 
 
-def _show_maps(selection: Selection, asked: Asked, found: Patching, names: list[str]) -> None:
+def _show_maps(selection: Selection, pair: SentencePair, found: Patching, names: list[str]) -> None:
     """Draw the three maps, exact or to first order, and what A becomes under a patch of them."""
     streams = st.container()
-    chosen = _choose_patch(asked, found)
-    _show_translation(selection, asked, found, chosen)
+    chosen = _choose_patch(pair, found)
+    _show_translation(selection, pair, found, chosen)
     with streams:
-        _show_streams(selection, asked, found, names, chosen)
+        _show_streams(selection, pair, found, names, chosen)
     _show_parts(selection, found, chosen)
     st.caption(
         f"Restored share = (log-odds of {names[0]} and {names[1]} in A under the patch − in A) / "
@@ -168,9 +170,9 @@ def _show_map(
 
 
 def _show_streams(
-    selection: Selection, asked: Asked, found: Patching, names: list[str], chosen: str
+    selection: Selection, pair: SentencePair, found: Patching, names: list[str], chosen: str
 ) -> None:
-    a, b = asked.pair.a, asked.pair.b
+    a, b = pair.a, pair.b
     columns = {
         "encoder": stretch_labels(a.source, b.source, found.stretches),
         "decoder": token_labels(a.consumed)[: found.step + 1],
@@ -270,10 +272,10 @@ def _say_correlation(exact: Patching, quick: Patching) -> None:
     )
 
 
-def _choose_patch(asked: Asked, found: Patching) -> str:
+def _choose_patch(pair: SentencePair, found: Patching) -> str:
     """Ask for the patch under which A is translated, as a click on a cell does; "" for none."""
-    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, found.stretches)
-    tokens = token_labels(asked.pair.a.consumed)
+    columns = stretch_labels(pair.a.source, pair.b.source, found.stretches)
+    tokens = token_labels(pair.a.consumed)
     names = [name for name, odds in found.named() if np.isfinite(odds)]
 
     def written(name: str) -> str:
@@ -289,16 +291,18 @@ def _choose_patch(asked: Asked, found: Patching) -> str:
     return chosen
 
 
-def _show_translation(selection: Selection, asked: Asked, found: Patching, chosen: str) -> None:
+def _show_translation(
+    selection: Selection, pair: SentencePair, found: Patching, chosen: str
+) -> None:
     """Draw A's translation under the chosen patch."""
     if not chosen:
         return
     run = selection.run
-    pair, prefix = asked.pair, run.tokenizers.prefix
+    prefix = run.tokenizers.prefix
     ids = ask_trace(
         run_patched_translation, run, pair.a, pair.b.source, found.step, chosen, tuple(prefix)
     )
-    own, other = asked.own_a.target_ids, asked.own_b.target_ids
+    own, other = pair.own_a.target_ids, pair.own_b.target_ids
     same = "as for A" if ids == own else "as for B" if ids == other else "neither A's nor B's"
     share = float(found.restored(np.array(dict(found.named())[chosen])))
     st.markdown(f"**A with it**, {_restored(found)} {share:+.2f}: {same}")

@@ -1,4 +1,4 @@
-"""Both maps of a head, of A and of B, and their difference where tokens correspond."""
+"""Draws the maps of a head in A and in B, and their difference where tokens correspond."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.views.shared.head_choice import choose_head, head_label, map_arguments
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import TracedPair
+from headwise.viz_app.views.shared.sentence_pairs import SentencePair
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 from headwise.viz_app.why.sentences.correspondence import (
     difference_where_corresponding,
@@ -23,7 +23,7 @@ _WIDTH = 440
 """Pixels of a map."""
 
 
-def show_pair_maps(selection: Selection, pair: TracedPair) -> None:
+def show_pair_maps(selection: Selection, pair: SentencePair) -> None:
     """Ask for a head and draw its maps."""
     show_heading("One head in both")
     head = choose_head(selection.run.description)
@@ -58,7 +58,7 @@ def show_pair_maps(selection: Selection, pair: TracedPair) -> None:
     st.caption(f"{_apart(pair)} A weight says where the head looks, not what it brings from there.")
 
 
-def _apart(pair: TracedPair) -> str:
+def _apart(pair: SentencePair) -> str:
     """Say which tokens correspond though they differ, and which have no counterpart."""
     labels = stretch_labels(pair.a.source, pair.b.source, pair.stretches)
     both = list(zip(pair.stretches, labels, strict=True))

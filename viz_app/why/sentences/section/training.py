@@ -1,4 +1,4 @@
-"""Attribution patching, the approximation by one backward pass, at every checkpoint."""
+"""Draws attribution patching, the approximation by one backward pass, at every checkpoint."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import Asked, attribution_of, patching_of
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.sentence_pairs import SentencePair, attribution_of, patching_of
+from headwise.viz_app.views.shared.slices import NoteDone, each_in_slices, in_slices
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
 from headwise.viz_app.why.sentences.correspondence import stretch_labels
@@ -31,22 +30,18 @@ from headwise.viz_app.why.sentences.patching import (
     row_label,
 )
 
-_MOST = 40
-"""Checkpoints that are drawn; of more, some that are spread evenly."""
-
 
 def agreement_said(found: Mapping[PatchMap, RankCorrelation]) -> str:
     """Say the rank correlation of each map, or that there is none."""
     return ", ".join(f"{name} {agreement}" for name, agreement in found.items())
 
 
-def show_attributed(selection: Selection, asked: Asked, drawn: Patching) -> None:
+def show_attributed(selection: Selection, pair: SentencePair, drawn: Patching) -> None:
     """Draw each patch of one of the three maps at every checkpoint, to first order.
 
     It is compared with exact passes where the patches that are drawn above are exact.
     """
-    steps = selection.run.steps()
-    if len(steps) < 2:
+    if len(selection.run.steps()) < 2:
         return
     if not st.toggle(
         "Attribution patching at every checkpoint",
@@ -55,17 +50,18 @@ def show_attributed(selection: Selection, asked: Asked, drawn: Patching) -> None
     ):
         return
     shown = choose_one("Map", list(PATCH_MAPS), key="attributed_map", format_func=str.capitalize)
-    steps = sorted({selection.step, *spread(steps, _MOST)})
-    found = in_slices(
+    steps = selection.steps()
+    found = each_in_slices(
         "Asking every checkpoint",
-        lambda note: _ask(selection, asked, drawn, steps, note),
+        steps,
+        lambda step: attribution_of(weights_of(selection.run, step), pair, drawn.step, drawn.words),
         key="attributed-progress",
         stop=lambda: change_view(attributed=False),
     )
     if found is None:
         return
-    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, drawn.stretches)
-    tokens = token_labels(asked.pair.a.consumed)
+    columns = stretch_labels(pair.a.source, pair.b.source, drawn.stretches)
+    tokens = token_labels(pair.a.consumed)
     names = [name for name, _ in drawn.named() if map_of(name) == shown]
     rows = [row_label(name, columns, tokens) for name in names]
     shares = np.stack([_shares(each, names) for each in found], axis=1)
@@ -109,18 +105,7 @@ def show_attributed(selection: Selection, asked: Asked, drawn: Patching) -> None
         + f" Grey columns: {empty} at which there is nothing to restore." * bool(empty)
     )
     if drawn.exact:
-        _show_correlations(selection, asked, steps, found)
-
-
-def _ask(
-    selection: Selection, asked: Asked, drawn: Patching, steps: list[int], note: NoteDone
-) -> list[Patching]:
-    """Return attribution patching of every checkpoint, at the same step and words."""
-    run, found = selection.run, []
-    for step in steps:
-        found.append(attribution_of(weights_of(run, step), asked.pair, drawn.step, drawn.words))
-        note(len(found), len(steps))
-    return found
+        _show_correlations(selection, pair, steps, found)
 
 
 def _shares(found: Patching, names: list[str]) -> Doubles:
@@ -131,7 +116,7 @@ def _shares(found: Patching, names: list[str]) -> Doubles:
 
 
 def _show_correlations(
-    selection: Selection, asked: Asked, steps: list[int], found: list[Patching]
+    selection: Selection, pair: SentencePair, steps: list[int], found: list[Patching]
 ) -> None:
     """Draw a table of how far the approximation of each checkpoint orders as exact passes do."""
     if not st.toggle(
@@ -140,7 +125,7 @@ def _show_correlations(
         **control("compared", "Exact passes at every checkpoint"),
     ):
         return
-    run, pair = selection.run, asked.pair
+    run = selection.run
 
     def compare(note: NoteDone) -> list[dict[PatchMap, RankCorrelation]]:
         rows: list[dict[PatchMap, RankCorrelation]] = []

@@ -1,4 +1,4 @@
-"""The section *two sentences*: what of a sentence B brings B's answer back, put into A."""
+"""Draws the section *two sentences*: which parts of B, put into A, restore B's answer."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import (
-    Asked,
-    asked_of,
+    SentencePair,
     attribution_of,
     chosen_words,
+    pair_of,
     second_sentence,
 )
 from headwise.viz_app.views.shared.target import show_target, target_probabilities
@@ -57,20 +57,20 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
             "first, or take a prepared pair."
         )
         return
-    asked = asked_of(selection, trace, other)
-    _show_translations(selection, asked, other)
-    at = _choose_step(selection, asked)
+    pair = pair_of(selection, trace, other)
+    _show_translations(selection, pair, other)
+    at = _choose_step(selection, pair)
     st.session_state["files"] = f"headwise-{trace.run}-{trace.step}-pair-{at + 1}"
-    words = _choose_words(selection, asked, at)
+    words = _choose_words(selection, pair, at)
     if words is None:
         return
-    quick = attribution_of(weights_of(selection.run, selection.step), asked.pair, at, words)
+    quick = attribution_of(weights_of(selection.run, selection.step), pair, at, words)
     names = [escape_markdown(name) for name in target_labels(selection.run, words)]
     _say_odds(quick, names, selection.run.description.logit_cap)
     if quick.same_answer and not quick.nothing_to_restore:
-        _say_same_answer(asked, quick, names)
-    show_patching(selection, asked, quick, names)
-    show_pair_maps(selection, asked.pair)
+        _say_same_answer(pair, quick, names)
+    show_patching(selection, pair, quick, names)
+    show_pair_maps(selection, pair)
 
 
 def _choose_second(selection: Selection) -> str:
@@ -145,11 +145,11 @@ def _change_word(selection: Selection) -> None:
     )
 
 
-def _show_translations(selection: Selection, asked: Asked, other: str) -> None:
+def _show_translations(selection: Selection, pair: SentencePair, other: str) -> None:
     both = zip(
         "AB",
         (selection.text.strip(), other),
-        (asked.own_a, asked.own_b),
+        (pair.own_a, pair.own_b),
         st.columns(2, gap="medium"),
         strict=True,
     )
@@ -158,15 +158,15 @@ def _show_translations(selection: Selection, asked: Asked, other: str) -> None:
             forced = letter == "A" and bool(view().target.strip())
             whose = "your translation" if forced else "its translation"
             st.markdown(f"**{letter}: {escape_markdown(shorten(text, _LONGEST))}**, {whose}")
-            show_target(selection, own, key=f"pair-{letter}", marked=_marked(asked, own))
+            show_target(selection, own, key=f"pair-{letter}", marked=_marked(pair, own))
 
 
-def _marked(asked: Asked, own: Trace) -> int | None:
-    place = asked.parts_at
+def _marked(pair: SentencePair, own: Trace) -> int | None:
+    place = pair.parts_at
     return place if place is not None and place < len(own.predicted) else None
 
 
-def _choose_step(selection: Selection, asked: Asked) -> int:
+def _choose_step(selection: Selection, pair: SentencePair) -> int:
     """Ask whose target both are given, and which step of it is asked about."""
     of_a = "yours" if view().target.strip() else "A's"
     choose_one(
@@ -177,18 +177,18 @@ def _choose_step(selection: Selection, asked: Asked) -> int:
         help="Both sentences are given one target, so that all else is equal. For one of your own, "
         "force a translation above.",
     )
-    trace = asked.pair.a
+    trace = pair.a
     labels = token_labels(trace.predicted)
     at: int = checked(
         "parting",
         "Position",
-        default=asked.first_step,
+        default=pair.first_step,
         usable=range(len(labels)).__contains__,
         written=labels.__getitem__,
     )
     at_first = (
         "no token of the two translations differs, and it is the one whose probability does most"
-        if asked.parts_at is None
+        if pair.parts_at is None
         else "it is the one where the two translations part"
     )
     st.caption(
@@ -210,11 +210,11 @@ def _choose_step(selection: Selection, asked: Asked) -> int:
     return at
 
 
-def _choose_words(selection: Selection, asked: Asked, at: int) -> tuple[int, int] | None:
+def _choose_words(selection: Selection, pair: SentencePair, at: int) -> tuple[int, int] | None:
     """Ask for the two words that compete; None, as shown, if what is typed is no token."""
     vocabulary = vocabulary_of(selection, "target")
-    first = asked.first_words(at)
-    likeliest = [each.predictions.top_ids[at].tolist() for each in (asked.pair.a, asked.pair.b)]
+    first = pair.first_words(at)
+    likeliest = [each.predictions.top_ids[at].tolist() for each in (pair.a, pair.b)]
     offered = [token_name(id) for id in dict.fromkeys([*first, *likeliest[0], *likeliest[1]])]
     places = st.columns(2, gap="medium")
     for place, key, own, label in zip(
@@ -238,13 +238,13 @@ def _choose_words(selection: Selection, asked: Asked, at: int) -> tuple[int, int
                 **control(key, label, written=written),
             )
     try:
-        return chosen_words(selection, asked, at, vocabulary)
+        return chosen_words(selection, pair, at, vocabulary)
     except ValueError as problem:
         show_error(problem)
         return None
 
 
-def _say_same_answer(asked: Asked, quick: Patching, names: list[str]) -> None:
+def _say_same_answer(pair: SentencePair, quick: Patching, names: list[str]) -> None:
     """Say that B has no other answer at this position, and offer the one where it has."""
     likelier, other = names if quick.odds_a > 0 else names[::-1]
     st.info(
@@ -252,9 +252,9 @@ def _say_same_answer(asked: Asked, quick: Patching, names: list[str]) -> None:
         "answer to bring back, since the shared target so far, or what both sentences have in "
         "common, is enough for it. Patches only show what moves the odds from A's to B's."
     )
-    place = asked.parts_at
-    if place is not None and place != quick.step and place < len(asked.pair.a.predicted):
-        label = token_labels(asked.pair.a.predicted)[place]
+    place = pair.parts_at
+    if place is not None and place != quick.step and place < len(pair.a.predicted):
+        label = token_labels(pair.a.predicted)[place]
         st.button(
             f"Ask where the translations part: {place + 1}, {escape_markdown(label)}",
             key="to-parting",

@@ -1,4 +1,4 @@
-"""The map of a head on which rows are pinned, and what is said of pinned rows."""
+"""Draws the map of a head on which rows are pinned, and says what pinned rows are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section *turn heads*: strengths of heads, pinned rows, and the translation written anew."""
+"""Draws the section *turn heads*: strengths, pinned rows, and the translation written anew."""
 
 from __future__ import annotations
 
