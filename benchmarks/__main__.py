@@ -1,8 +1,8 @@
 """Headwise beside the tools that one would pick instead: ``python -m benchmarks``.
 
-Runs all parts, or those that are named, and writes ``results.md``, ``results.json`` and, with
-``growth``, ``results.svg`` into a folder; git keeps only the first. Peers are in
-``benchmarks/requirements.txt``. Nothing else should run meanwhile.
+Runs all parts, or those that are named, and writes ``results.md`` and ``results.json`` into a
+folder; git keeps only the first. Peers are in ``benchmarks/requirements.txt``. Nothing else should
+run meanwhile.
 """
 
 from __future__ import annotations
@@ -16,44 +16,24 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from tqdm import tqdm
 
-from benchmarks.report import Findings, Tick
-from benchmarks.written import Part, write_results
+from benchmarks.parts import PARTS
+from benchmarks.report import Findings, write_results
 
-PARTS = (
-    "forward",
-    "capture",
-    "trace",
-    "pretrained",
-    "research",
-    "account",
-    "patching",
-    "greedy",
-    "training",
-    "pages",
-    "reruns",
-    "felt",
-    "start",
-    "growth",
-    "live",
-    "plenty",
-    "load",
-)
-"""Modules of ``benchmarks.parts``, in the order in which they run."""
+_NAMED = "\n\n".join(f"{name}: {what}." for name, (_, what) in PARTS.items())
 
 
 @dataclass(frozen=True)
 class BenchmarkArguments:
     """Measure Headwise beside its peers."""
 
-    parts: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Some of forward, capture, trace, pretrained, research, account, patching, greedy, training,
-    pages, reruns, felt, start, growth, live, plenty, load; else all."""
+    parts: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(help=f"Some, else all.\n\n{_NAMED}")
+    ] = ()
     rounds: int = 10
     """Alternating runs of everything that is compared."""
     out: Path = Path(__file__).parent
-    """Folder for results.md, results.json and results.svg."""
+    """Folder for results.md and results.json."""
 
 
 def main(arguments: BenchmarkArguments) -> int:
@@ -65,36 +45,34 @@ def main(arguments: BenchmarkArguments) -> int:
         print(f"rounds: expected at least 1, got {arguments.rounds}", file=sys.stderr)
         return 2
     warnings.filterwarnings("ignore", message=".*nested tensors.*")  # what torch.nn itself uses
-    parts = [part for part in PARTS if part in (arguments.parts or PARTS)]
-    found: list[Part] = []
-    for name in parts:
-        began = time.monotonic()
-        try:
-            module = importlib.import_module(f"benchmarks.parts.{name}")
-            with tqdm(total=module.STEPS, desc=name, unit="step") as progress:
-                findings = module.measure(rounds=arguments.rounds, tick=_tick(progress))
-        except ModuleNotFoundError as error:
-            message = f"{error}; pip install -r requirements-dev.txt -r benchmarks/requirements.txt"
-            findings = Findings((), fault=message)
-        except (RuntimeError, ValueError, OSError, AssertionError) as error:
-            findings = Findings((), fault=f"{type(error).__name__}: {error}")
-        found.append(Part(name, findings, time.monotonic() - began))
-        write_results(found, arguments.out, rounds=arguments.rounds)  # what is there, if it stops
-    for part in found:
-        for rule in part.findings.rules:
+    parts: list[Findings] = []
+    for name in [part for part in PARTS if part in (arguments.parts or PARTS)]:
+        print(f"{name}: {PARTS[name][1]}", file=sys.stderr)
+        parts.append(measured(name, arguments.rounds))
+        write_results(parts, arguments.out, rounds=arguments.rounds)  # what is there, if it stops
+    for part in parts:
+        for rule in part.rules:
             print("holds " if rule.held else "MISSED", rule.what, f"{rule.value:.3g}")
-        if part.findings.fault:
-            print(f"{part.name}: {part.findings.fault}", file=sys.stderr)
+        if part.fault:
+            print(f"{part.part}: {part.fault}", file=sys.stderr)
     print(f"written: {arguments.out / 'results.md'}")
-    return int(any(part.findings.fault for part in found))
+    return int(any(part.fault for part in parts))
 
 
-def _tick(progress: tqdm[None]) -> Tick:
-    def tick(what: str) -> None:
-        progress.set_postfix_str(what)
-        progress.update()
-
-    return tick
+def measured(name: str, rounds: int) -> Findings:
+    """What a part finds, or why it could not be measured."""
+    module, _, function = PARTS[name][0].partition(".")
+    found, began = Findings(name), time.monotonic()
+    try:
+        part = getattr(importlib.import_module(f"benchmarks.parts.{module}"), function)
+        part(found, rounds)
+    except ModuleNotFoundError as error:
+        install = "pip install -r requirements-dev.txt -r benchmarks/requirements.txt"
+        found = Findings(name, fault=f"{error}; {install}")
+    except (RuntimeError, ValueError, OSError, AssertionError) as error:
+        found = Findings(name, fault=f"{type(error).__name__}: {error}")
+    found.seconds = time.monotonic() - began
+    return found
 
 
 if __name__ == "__main__":

@@ -54,39 +54,11 @@ GROUPS = {2: 150, 3: 150, 4: 150, 6: 100}
 SENTENCES = 200
 """Sentences with names, and as many with numbers."""
 
-NAMES = (
-    "Wojciechowska Oyelaran Thistlewood Bramhall Kowalczyk Nakashima Szymborska Quisenberry "
-    "Abernathy Vandermeer Okafor Zielińska Hjörvarsdóttir Fjeldstad Mbatha Rautavaara Lindqvist "
-    "Papadimitriou Yamashita Blackwood Castellanos Dragomirescu Eriksen Featherstone Gudmundsson "
-    "Haverkamp Ivashchenko Jankowski Kjellberg Lewandowska Mikhailova Ngubane Ostrowski Pemberton "
-    "Quiñonero Ramaswamy Sokolowski Tanizaki Uchenna Vasquezillo Wetherby Xochitl Yildirim "
-    "Zubiaurre Anselmo Brunello Calloway Dimitriadis Ekwueme Fabianski Gruffydd Hashimoto "
-    "Iturralde Jóhannesson Kavanaugh Lagerkvist Mwanajuma Novotná Ólafsdóttir Przybylski "
-    "Rosenqvist Schönfeld Tchaikowsky Umarov Vukčević Whitcombe Yevgenia Zografou Aldeburgh "
-    "Bischofszell Clonmacnoise Dingwall Eyjafjörður Falkenberg Graubünden Herzogenrath "
-    "Inverkeithing Jönköping Kecskemét Llanelli Mikulov Narbonne Ostersund Pontevedra Quimper "
-    "Rovaniemi Skagafjord Terneuzen Uusikaupunki Vlissingen Wolgograd Xiangtan Yokkaichi Zakopane "
-    "Bellinzona Tarnowskie Egersund Karlskrona Mpumalanga Nakhchivan Dolgellau"
-)
+_HERE = Path(__file__).parent
+NAMES = (_HERE / "beyond_names.txt").read_text(encoding="utf-8")
 """Names of people and places, none of them among those that a training replaces names by."""
 
-TEN = (
-    "Although it was raining heavily, the children decided to walk to school because they wanted "
-    "to see their friends before the lesson began.",
-    "My grandmother, who was born in a small village near the sea, used to tell us stories about "
-    "the fishermen who never came back.",
-    "Yesterday I met Katarzyna Wojciechowska at the airport in Reykjavik.",
-    "In 1987, my father bought 3,500 books for 12 dollars each.",
-    "The doctor told me that I should drink more water, sleep at least eight hours, and stop "
-    "smoking.",
-    "If you had told me that you were coming, I would have cleaned the house and cooked dinner.",
-    "We went to the market early in the morning, but all the shops were closed because it was a "
-    "holiday.",
-    "The man who lives next door has two dogs, three cats, and a parrot that speaks French.",
-    "I left my keys in the kitchen. Could you open the window, please? She has never been to "
-    "Mexico.",
-    "I think he forgot my birthday again, but I don't want to say anything.",
-)
+TEN = (_HERE / "beyond_sentences.txt").read_text(encoding="utf-8").splitlines()
 """Sentences from English that a person is to judge."""
 
 

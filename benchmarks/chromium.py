@@ -35,10 +35,7 @@ _LOOK = """
 
 @contextmanager
 def chromium(*more: str) -> Iterator[Callable[[], Browser]]:
-    """Starts browsers that find no host but this one; they are closed at the end.
-
-    Args:
-        more: flags of Chromium.
+    """Starts browsers, with these flags, that find no host but this one; all are closed at the end.
 
     Raises:
         RuntimeError: if there is none, or what is done with them fails.
@@ -66,16 +63,12 @@ def new_window(browser: Browser) -> Iterator[Page]:
         yield page
 
 
-def watch(page: Page, condition: str, given: object, *, since_opened: bool = False) -> None:
+def watch(page: Page, condition: str, given: object = None) -> None:
     """Begin to look, frame by frame, for what the next key or click leads to.
 
-    Args:
-        page: as it is before.
-        condition: a function in JavaScript, true of ``given`` when it is drawn.
-        given: of JSON.
-        since_opened: count from when the page was gone to, instead.
+    ``condition`` is a function in JavaScript, true of ``given`` when it is drawn.
     """
-    look = _LOOK % (condition, "0" if since_opened else "undefined")
+    look = _LOOK % (condition, "undefined")
     # As one text: Playwright passes lists number by number.
     page.evaluate(f"text => {{ const given = JSON.parse(text); {look} }}", json.dumps(given))
 

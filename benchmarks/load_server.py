@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,7 @@ class Server:
     """A running server."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path, address: str) -> None:
-        self._process, self._log = process, log
+        self.process, self._log = process, log
         self.address = address
         self.memory: list[float] = []
         """Resident MiB, each time that it was looked at."""
@@ -34,14 +33,14 @@ class Server:
     def resident(self) -> float | None:
         """MiB in memory; None where the system does not say, or the server has died."""
         with suppress(OSError):
-            status = Path(f"/proc/{self._process.pid}/status").read_text()
+            status = Path(f"/proc/{self.process.pid}/status").read_text()
             if found := re.search(r"VmRSS:\s+(\d+) kB", status):
                 return int(found[1]) / 1024
         return None
 
     def cpu_seconds(self) -> float:
         """Return the time of processors that it has used, all threads (on Linux)."""
-        clock = (~self._process.pid << 3) | 2  # how Linux numbers the clock of a process
+        clock = (~self.process.pid << 3) | 2  # how Linux numbers the clock of a process
         return time.clock_gettime(clock)
 
     async def watch(self, every: float = 1.0) -> None:
@@ -51,29 +50,13 @@ class Server:
                 self.memory.append(now)
             await asyncio.sleep(every)
 
-    def sessions(self) -> int:
-        """How many sessions are connected."""
-        with urllib.request.urlopen(f"{self.address}/_stcore/metrics", timeout=START) as answer:
-            counted = re.search(rb"^active_sessions (\d+)", answer.read(), re.MULTILINE)
-        assert counted is not None
-        return int(counted[1])
-
-    def pause(self) -> None:
-        """Stop it for good, until it is killed: it keeps its connections, and answers nothing."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def kill(self) -> None:
-        """End it at once, as a lack of memory would; it tells nobody."""
-        self._process.kill()
-        self._process.wait()
-
     def faults(self) -> list[str]:
         """What its log complains of."""
         log = self._log.read_text(errors="replace")
         at = log.find("Traceback")
         faults = [f"log of the server: {log[at : at + 3_000]}"] if at >= 0 else []
-        if self._process.poll() is not None:
-            faults.append(f"the server ended with {self._process.returncode}: {log[-1_000:]}")
+        if self.process.poll() is not None:
+            faults.append(f"the server ended with {self.process.returncode}: {log[-1_000:]}")
         return faults
 
 
@@ -81,10 +64,7 @@ class Server:
 def serving(host: str = "localhost", port: int = 0, **own: str) -> Iterator[Server]:
     """The app on a port, or a free one, of a name or address of this machine, stopped at the end.
 
-    ``own`` are variables of its environment.
-
-    Raises:
-        RuntimeError: if it does not start.
+    ``own`` are variables of its environment. RuntimeError if it does not start.
     """
     options = ("--server.port", str(port), "--server.address", host)
     # A source file that is edited meanwhile would take its module from the running sessions.
@@ -100,7 +80,7 @@ def serving(host: str = "localhost", port: int = 0, **own: str) -> Iterator[Serv
 def started(
     command: Sequence[str], folder: Path, host: str = "localhost", *, cwd: Path = ROOT, **own: str
 ) -> Iterator[Server]:
-    """A server that Python is told to start, stopped at the end.
+    """A server that Python is told to start, stopped at the end; RuntimeError if it does not start.
 
     Args:
         command: what follows ``python``.
@@ -108,9 +88,6 @@ def started(
         host: the name or address of this machine that it listens on.
         cwd: where it is started.
         own: variables of its environment.
-
-    Raises:
-        RuntimeError: if it does not start.
     """
     log = folder / "log.txt"
     # One thread as here: sums are then added in the same order. Arenas of memory as in

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from html import unescape
 from http.cookiejar import CookieJar
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 from urllib.request import HTTPCookieProcessor, build_opener
 
@@ -46,7 +47,7 @@ class Session:
         """From a sentence sent to its script finished, where none was overtaken."""
         self.received = 0
         """Bytes."""
-        self._socket: ClientConnection
+        self.socket: ClientConnection
         self._cookies = CookieJar()
         self._query = ""
         self._field = ""
@@ -61,7 +62,7 @@ class Session:
         opener = build_opener(HTTPCookieProcessor(self._cookies))
         (await asyncio.to_thread(opener.open, f"{self.address}/_stcore/health")).close()
         kept = "; ".join(f"{cookie.name}={cookie.value}" for cookie in self._cookies)
-        self._socket = await connect(
+        self.socket = await connect(
             self.address.replace("http", "ws", 1) + "/_stcore/stream",
             subprotocols=[Subprotocol("streamlit")],
             origin=Origin(self.address),
@@ -70,16 +71,8 @@ class Session:
             proxy=None,
         )
 
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._socket.close()
-
     async def load(self, page: str, query: str) -> None:
-        """Load an address, as a new session does, and wait for its page.
-
-        Raises:
-            ValueError: if the page shows an exception of Python.
-        """
+        """Load an address, as a new session does; ValueError if the page shows an exception."""
         self._query = query
         message = self._rerun()
         message.rerun_script.page_name = page
@@ -91,7 +84,10 @@ class Session:
     async def open(self, run: str, sentence: str, **choices: str) -> None:
         """Follow a link to a sentence, the session's head and further choices."""
         self._query = address_of(run, self.head, sentence, **choices)
-        await self._send(None)
+        message = self._rerun()
+        # The address is another one, as for who goes back in a browser.
+        message.rerun_script.is_history_navigation = True
+        await self.socket.send(message.SerializeToString())
         await self._until(sentence, among=(sentence,))
 
     async def type(self, sentence: str) -> None:
@@ -133,17 +129,13 @@ class Session:
         await self._rest(message)
 
     async def _rest(self, message: BackMsg) -> None:
-        """Send a message and wait until its script has run.
-
-        Raises:
-            ValueError: if the page then shows an exception.
-        """
+        """Wait until a message's script has run; ValueError if the page shows an exception."""
         await self._run(message)
         if problems := self._answer().problems:
             raise ValueError(f"the page shows {problems[0]}")
 
     async def _run(self, message: BackMsg) -> None:
-        await self._socket.send(message.SerializeToString())
+        await self.socket.send(message.SerializeToString())
         async with asyncio.timeout(self.patience):
             while not await self._take():
                 pass
@@ -156,29 +148,20 @@ class Session:
         state.context_info.color_scheme = "light"
         return message
 
-    async def _send(self, sentence: str | None) -> None:
+    async def _send(self, sentence: str) -> None:
         message = self._rerun()
-        if sentence is not None:
-            field = message.rerun_script.widget_states.widgets.add()
-            field.id, field.string_value = self._field, sentence
-        else:  # the address is another one, as for who goes back in a browser
-            message.rerun_script.is_history_navigation = True
-        await self._socket.send(message.SerializeToString())
+        field = message.rerun_script.widget_states.widgets.add()
+        field.id, field.string_value = self._field, sentence
+        await self.socket.send(message.SerializeToString())
 
     async def _until(self, sentence: str, *, among: tuple[str, ...]) -> None:
-        """Note what is shown after each run, until it is said to be that of a sentence.
-
-        Raises:
-            TimeoutError: if that does not come.
-            ValueError: if a page says that it is of a sentence which this session did not send.
-        """
+        """Note what is shown after each run, until it is said to be that of a sentence."""
         async with asyncio.timeout(self.patience):
-            while True:
-                if await self._take() and self._note(among) == sentence:
-                    return
+            while not (await self._take() and self._note(among) == sentence):
+                pass
 
     def _note(self, among: tuple[str, ...]) -> str:
-        """Note what is shown now; the sentence that it is said to be of."""
+        """Note what is shown; the sentence that it is said to be of, ValueError if not one sent."""
         answer = self._answer()
         self.answers.append(answer)
         if answer.sentence not in among:
@@ -187,7 +170,7 @@ class Session:
 
     async def _take(self) -> bool:
         """Take in a message; whether a script has now run to its end."""
-        data = await self._socket.recv(decode=False)
+        data = await self.socket.recv(decode=False)
         self.received += len(data)
         message = ForwardMsg.FromString(data)
         match message.WhichOneof("type"):
@@ -232,6 +215,7 @@ class Session:
 
 
 AnySession = TypeVar("AnySession", bound=Session)
+Made = TypeVar("Made")
 
 
 @asynccontextmanager
@@ -244,4 +228,10 @@ async def connected(
     try:
         yield session
     finally:
-        await session.close()
+        await session.socket.close()
+
+
+def apart(doing: Coroutine[Any, Any, Made]) -> Made:
+    """Do something in a thread of its own: Playwright may have left a running loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, doing).result()

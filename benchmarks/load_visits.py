@@ -15,7 +15,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
@@ -28,8 +28,7 @@ from tqdm import trange
 from benchmarks.load_answers import Expected, sentences_of
 from benchmarks.load_server import Server, serving
 from benchmarks.load_session import Session, connected
-from benchmarks.report import Table
-from benchmarks.written import markdown
+from benchmarks.report import Table, told
 from headwise.model.budget import MEMORY, parse_bytes
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES
 from headwise.viz_app.views.state import CHOICES, parameter_of
@@ -70,7 +69,7 @@ class Visits:
     start: float = 0.0
     """When each page had been opened once."""
     filled: float = 0.0
-    """Most of the addresses around the 300th."""
+    """Most of the 100 addresses before the 300th."""
     addresses: float = 0.0
     """Most of the last 100 addresses."""
     visits: float = 0.0
@@ -81,6 +80,11 @@ class Visits:
     ordinary: list[float] = field(default_factory=list)
     """Seconds of the ordinary sentences."""
     faults: list[str] = field(default_factory=list)
+
+    @property
+    def p95(self) -> float:
+        """Of the ordinary sentences; infinite where there were none."""
+        return float(np.quantile(self.ordinary, 0.95)) if self.ordinary else float("inf")
 
 
 def addresses(seed: int) -> Iterator[tuple[str, str]]:
@@ -120,35 +124,19 @@ def _value(kind: Any, drawn: random.Random) -> object:
 async def drive(server: Server, arguments: VisitArguments) -> Visits:
     """Open the addresses, then let the visitors come, then nobody."""
     found, expected = Visits(), Expected(_RUNS[0])
-    sentences = sentences_of(_RUNS[0])
+    sentences, opened = sentences_of(_RUNS[0]), addresses(arguments.seed)
     watching = asyncio.create_task(server.watch(0.2))
 
+    def resident() -> float:
+        return server.resident() or 0.0
+
     @asynccontextmanager
-    async def visitor(number: int) -> Any:
+    async def visitor(number: int) -> AsyncIterator[Session]:
         async with connected(number, expected.head(number), server.address) as session:
             try:
                 yield session
             except (TimeoutError, ValueError) as error:
                 found.faults.append(f"{number}: {type(error).__name__}: {error!s:.300}")
-
-    async def most_of(what: str, count: int, visit: Any, mark: int) -> tuple[float, float]:
-        """Do something so often; return the most memory around a number, and of the last 100."""
-        marked = last = 0.0
-        for number in trange(count, desc=what, mininterval=5):
-            await visit(number)
-            resident = server.resident() or 0.0
-            marked = max(marked, resident * (mark - 100 <= number < mark))
-            last = max(last, resident * (number >= count - 100))
-        return marked, last
-
-    async def open_address(number: int) -> None:
-        async with visitor(number) as session:
-            await session.load(*next(opened))
-
-    async def come_and_go(number: int) -> None:
-        async with visitor(number) as session:
-            await session.open(_RUNS[0], next(sentences))
-            await session.type(next(sentences))
 
     async def type_ordinary(session: Session) -> None:
         while True:
@@ -158,19 +146,28 @@ async def drive(server: Server, arguments: VisitArguments) -> Visits:
     for page in _PAGES.values():
         async with visitor(0) as session:
             await session.load(page, "")
-    found.start = server.resident() or 0.0
-    opened = addresses(arguments.seed)
+    found.start = resident()
     async with visitor(0) as ordinary:
         await ordinary.open(_RUNS[0], next(sentences))
         typing = asyncio.create_task(type_ordinary(ordinary))
-        found.filled, found.addresses = await most_of(
-            "addresses", arguments.addresses, open_address, FILLED
-        )
-        _, found.visits = await most_of("visits", arguments.visits, come_and_go, FILLED)
+        memory = []
+        for number in trange(arguments.addresses, desc="addresses", mininterval=5):
+            async with visitor(number) as session:
+                await session.load(*next(opened))
+            memory.append(resident())
+        found.filled = max(memory[FILLED - 100 : FILLED], default=0.0)
+        found.addresses = max(memory[-100:], default=0.0)
+        memory = []
+        for number in trange(arguments.visits, desc="visits", mininterval=5):
+            async with visitor(number) as session:
+                await session.open(_RUNS[0], next(sentences))
+                await session.type(next(sentences))
+            memory.append(resident())
+        found.visits = max(memory[-100:], default=0.0)
         typing.cancel()
         found.ordinary = ordinary.seconds
     await asyncio.sleep(IDLE)
-    found.idle = server.resident() or 0.0
+    found.idle = resident()
     watching.cancel()
     found.most = max(server.memory)
     return found
@@ -188,31 +185,21 @@ def faults_of(found: Visits, budget: float) -> list[str]:
     ):
         if before and after > (1 + MOST_GROWTH) * before:
             faults.append(f"{what} memory grew by {after / before - 1:.0%}")
-    if (p95 := _p95(found)) > MOST_SECONDS:
-        faults.append(f"an ordinary sentence took {p95:.2f} s (p95)")
+    if found.p95 > MOST_SECONDS:
+        faults.append(f"an ordinary sentence took {found.p95:.2f} s (p95)")
     return faults
-
-
-def _p95(found: Visits) -> float:
-    return float(np.quantile(found.ordinary, 0.95)) if found.ordinary else float("inf")
 
 
 def table(found: Visits, arguments: VisitArguments, seconds: float) -> Table:
     """The results."""
     columns = (
-        "start (MiB)",
-        f"addresses up to {FILLED} (MiB)",
-        f"up to {arguments.addresses:,} (MiB)",
-        f"{arguments.visits:,} visits (MiB)",
-        "most (MiB)",
-        "idle (MiB)",
-        "ordinary sentences",
-        "their p95 (s)",
-        "all (min)",
+        *("start (MiB)", f"addresses up to {FILLED} (MiB)", f"up to {arguments.addresses:,} (MiB)"),
+        *(f"{arguments.visits:,} visits (MiB)", "most (MiB)", "idle (MiB)"),
+        *("ordinary sentences", "their p95 (s)", "all (min)"),
     )
-    memory = (found.filled, found.addresses, found.visits, found.most, found.idle)
-    row = (f"{found.start:,.0f}", *memory, len(found.ordinary), _p95(found), seconds / 60)
-    return Table(f"Address after address, with a budget of {arguments.memory}", columns, (row,))
+    memory = (found.start, found.filled, found.addresses, found.visits, found.most, found.idle)
+    row = (*(f"{each:,.0f}" for each in memory), len(found.ordinary), found.p95, seconds / 60)
+    return Table(f"Address after address, with a budget of {arguments.memory}", columns, [row])
 
 
 def main(arguments: VisitArguments) -> int:
@@ -221,10 +208,8 @@ def main(arguments: VisitArguments) -> int:
     with serving(**{MEMORY: arguments.memory}) as server:
         found = asyncio.run(drive(server, arguments))
         found.faults += server.faults()
-    print("\n".join(markdown(table(found, arguments, time.monotonic() - began))))
     faults = faults_of(found, parse_bytes(arguments.memory) / 2**20)
-    print("\n".join(faults[:20]))
-    return int(bool(faults))
+    return told(table(found, arguments, time.monotonic() - began), faults)
 
 
 if __name__ == "__main__":

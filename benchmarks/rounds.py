@@ -1,11 +1,14 @@
-"""Measuring in rounds: everything that is compared runs once in each, so that a noise meets all."""
+"""Measuring in rounds: everything that is compared runs once in each, in turn.
+
+What disturbs the machine then disturbs all of them; ratios are taken round by round.
+"""
 
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 
 Seconds = dict[str, list[float]]
 """What was measured → seconds a call, one for each round."""
@@ -41,11 +44,6 @@ def _repeats(call: Callable[[], object]) -> int:
     return max(1, round(_AT_LEAST / taken))
 
 
-def median(values: Sequence[float]) -> float:
-    """The middle of some measurements."""
-    return statistics.median(values)
-
-
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """Median over rounds of ours / theirs."""
-    return median([mine / other for mine, other in zip(ours, theirs, strict=True)])
+    return median(mine / other for mine, other in zip(ours, theirs, strict=True))

@@ -45,7 +45,11 @@ class Traffic:
         session.send("Network.enable")
 
     def _take(self, event: Mapping[str, Any]) -> None:
-        self.messages.append(read(payload_of(event["response"])))
+        frame = event["response"]
+        data: str = frame["payloadData"]
+        self.messages.append(
+            read(base64.b64decode(data) if frame["opcode"] == 2 else data.encode())
+        )
 
     def _note(self, event: Mapping[str, Any]) -> None:
         if event["type"] in _PROGRAM:
@@ -77,12 +81,6 @@ class Traffic:
                 raise TimeoutError(f"the app's script does not end within {patience:.0f} s")
             self._page.wait_for_timeout(20)
         self._page.locator('.stApp[data-test-script-state="notRunning"]').wait_for()
-
-
-def payload_of(frame: Mapping[str, Any]) -> bytes:
-    """The bytes of a WebSocket's frame, as Chromium's DevTools tell of it."""
-    data: str = frame["payloadData"]
-    return base64.b64decode(data) if frame["opcode"] == 2 else data.encode()
 
 
 def read(payload: bytes) -> Message:

@@ -1,19 +1,26 @@
-"""The page Translate in Chromium: sentences are typed, heads chosen, what is drawn is checked."""
+"""The page Translate in Chromium: sentences are typed, heads chosen, and their maps waited for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Browser
 
 from benchmarks.chromium import PATIENCE, SCREEN, drawn_after, watch
-from benchmarks.load_answers import address_of
-from benchmarks.shown import PICTURES, SHOWN, given
+from benchmarks.load_answers import NOTHING, address_of
 from benchmarks.traffic import Message, Traffic
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Head
-from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
+
+_PICTURE = "document.querySelector(`.st-key-${key} .heatmaplayer image`)?.href.baseVal"
+_PICTURES = f"""() => Object.fromEntries(['large', 'mosaic'].map(key => [key, {_PICTURE}]))"""
+"""What both maps are painted with."""
+_SHOWN = f"""given => given.translation
+        === document.querySelector('.st-key-translation')?.textContent
+    && Object.entries(given.before).every(
+        ([key, before]) => {_PICTURE} && {_PICTURE} !== before)"""
+"""True when the translation stands there and each map that was given is painted anew."""
 
 
 @dataclass(frozen=True)
@@ -36,70 +43,37 @@ class TypedPage:
         self.page = browser.new_page(viewport=SCREEN)
         self.page.set_default_timeout(1_000 * PATIENCE)
         self._traffic = Traffic(self.page)
-        self._head: Head = ("cross", run.info.model.n_decoder_layers - 1, 0)
-        self.trace = self._trace_of(sentence)
-        self.page.goto(f"{address}/?{address_of(run.info.name, self._head, sentence)}")
-        watch(self.page, SHOWN, given(self.trace, self._head, before={}), since_opened=True)
-        self._drawn()
-
-    def _trace_of(self, sentence: str) -> Trace:
-        return run_trace(self._model, self._run.tokenizers, sentence)
+        head = Head("cross", run.info.model.n_decoder_layers - 1, 0)
+        self.page.goto(f"{address}/?{address_of(run.info.name, head, sentence)}")
+        self.trace = run_trace(self._model, run.tokenizers, sentence)
+        self.page.wait_for_function(_SHOWN, arg=self._given({"large": "", "mosaic": ""}))
+        self._traffic.settle(patience=PATIENCE)
 
     def type(self, sentence: str) -> Drawn:
-        """Type a sentence and press Enter.
-
-        Raises:
-            TimeoutError: if its maps are not drawn.
-        """
-        self.trace = self._trace_of(sentence)
+        """Type a sentence and press Enter; TimeoutError if its maps are not drawn."""
+        self.trace = run_trace(self._model, self._run.tokenizers, sentence)
         entry = self.page.locator(".st-key-sentence textarea")
         entry.fill(sentence)
-        self._watch(before=self.page.evaluate(PICTURES))
+        self._watch(self.page.evaluate(_PICTURES))
         entry.press("Enter")
         return self._drawn()
 
-    def choose(self, key: str, option: str, head: Head) -> Drawn:
-        """Choose an option that makes this head the large one.
-
-        Raises:
-            TimeoutError: if its map is not drawn.
-        """
-        before = self.page.evaluate(PICTURES)
-        if head[0] == self._head[0]:
+    def choose(self, key: str, option: str) -> Drawn:
+        """Choose an option that makes another head large; TimeoutError if it is not drawn."""
+        before = self.page.evaluate(_PICTURES)
+        if key != "kind":
             del before["mosaic"]  # that of the same kind may stay
-        self._head = head
-        self._watch(before=before)
-        self._option(key, option).click()
+        self._watch(before)
+        control = self.page.locator(f".st-key-{key}")
+        control.get_by_role("radio", name=option, exact=True).click()
         return self._drawn()
 
-    def scroll_to_steps(self) -> None:
-        """Scroll to the steps of decoding, which are drawn when they are seen."""
-        steps = self.page.locator(".st-key-next")
-        if not steps.count():
-            self._traffic.clear()
-            self.page.locator(".st-key-below_maps").scroll_into_view_if_needed()
-            self._traffic.settle(patience=PATIENCE)
-        steps.wait_for()
-
-    def received_for(self, key: str, option: str = "") -> int:
-        """Bytes for choosing an option, or pressing a button, that changes more than the map."""
-        self._traffic.clear()
-        button = self.page.locator(f".st-key-{key} button")
-        (self._option(key, option) if option else button).click()
-        self._traffic.settle(patience=PATIENCE)
-        return self._traffic.received
-
-    def close(self) -> None:
-        """Close the page."""
-        self.page.close()
-
-    def _option(self, key: str, option: str) -> Locator:
-        control = self.page.locator(f".st-key-{key}")
-        return control.get_by_role("radio", name=option, exact=True)
+    def _given(self, before: dict[str, str]) -> dict[str, object]:
+        return {"translation": self.trace.target_text or NOTHING, "before": before}
 
     def _watch(self, before: dict[str, str]) -> None:
         self._traffic.clear()
-        watch(self.page, SHOWN, given(self.trace, self._head, before))
+        watch(self.page, _SHOWN, self._given(before))
 
     def _drawn(self) -> Drawn:
         seconds = drawn_after(self.page)

@@ -12,7 +12,7 @@ AT_A_TIME = 40_000_000_000
 """Multiply-adds of the copies that are run together where somebody may want to end it: about a
 second of one processor."""
 A_SECOND = 30_000_000_000
-"""Multiply-adds in a second of one processor, a cautious guess; ``benchmarks`` measures it."""
+"""Multiply-adds in a second of one processor, a cautious guess."""
 
 
 def encoding_work(model: Description, source: int) -> int:

@@ -132,7 +132,7 @@ def _need(program: str | None, missing: str) -> str:
 @pytest.fixture(scope="session")
 def haproxy() -> str:
     """Where HAProxy is."""
-    from benchmarks.load_replicas import MISSING, find_haproxy
+    from tests.deploy.replicas import MISSING, find_haproxy
 
     return _need(find_haproxy(), MISSING)
 

@@ -117,11 +117,6 @@ OF_CORPORA = (
         f"{_EVALUATE} --run de-en --data valid.jsonl --beam 5, and --length-penalty 1",
     ),
     OfCorpora(
-        "25 best scores are higher, none is lower, and BLEU is 41.81 instead of 41.74",
-        _BESIDE,
-        f"{_EVALUATE} --run de-en --data test.jsonl --beam 5, with and without --early-stopping",
-    ),
-    OfCorpora(
         '"shows": "names it has not seen"',
         "model/samples/en-es.jsonl",
         "a search of train.jsonl and of model/training/names.txt",

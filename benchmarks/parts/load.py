@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-
 import torch
 
 from benchmarks.load import MOST_MEMORY, LoadArguments, run_stages, table
-from benchmarks.report import Findings, Rule, Tick
+from benchmarks.load_session import apart
+from benchmarks.report import Findings
 
-STEPS = 4
 
-
-def measure(*, rounds: int, tick: Tick) -> Findings:
-    """1, 5 and 20 sessions over the WebSocket and 5 pages in Chromium, five minutes each."""
-    arguments = LoadArguments(minutes=min(rounds / 2, 5.0))  # ten rounds are the usual number
+def measure(found: Findings, rounds: int) -> None:
+    """1, 5 and 20 sessions over the WebSocket, five minutes each in ten rounds or more."""
+    arguments = LoadArguments(minutes=min(rounds / 2, 5.0))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(1) as pool:  # a loop of events may be running in this thread
-            stages = pool.submit(lambda: asyncio.run(run_stages(arguments, tick))).result()
+        stages = apart(run_stages(arguments))
     finally:
         torch.set_num_threads(threads)
-    faults = [fault for stage in stages for fault in stage.faults]
-    rules = [Rule("load: faults", len(faults), 0)]
+    found.tables.append(table(stages, arguments.minutes))
+    found.notes += (faults := [fault for stage in stages for fault in stage.faults])[:5]
+    found.rule("load: faults", len(faults), 0)
     if memory := [stage.memory for stage in stages if stage.memory is not None]:
-        rules.append(Rule("load: most memory (MiB)", max(memory), MOST_MEMORY))
-    return Findings((table(stages, arguments.minutes),), tuple(rules), tuple(faults[:5]))
+        found.rule("load: most memory (MiB)", max(memory), MOST_MEMORY)

@@ -4,78 +4,52 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 
 from benchmarks.load_server import Server, serving
-from benchmarks.load_session import Session, connected
-from benchmarks.report import Findings, Rule, Table, Tick
-from benchmarks.rounds import median
-from headwise.model.checkpoint import open_trained_run
+from benchmarks.load_session import apart, connected
+from benchmarks.report import Findings
 from headwise.model.interface import Head
 
-RUN, TOKENS = "en-es", 10
 TIMES = 20
+SENTENCE = "The {} and the {} are here now."
+"""Of ten tokens in en-es, ``</s>`` included."""
 WORDS = (
     *("cat", "dog", "house", "car", "book", "tree", "boy", "girl", "man", "woman", "apple"),
     *("table", "chair", "school", "river", "street", "bird", "horse", "door", "city", "window"),
 )
 MOST = {"a sentence of 10 tokens": 0.09, "another head": 0.05, "another page": 0.12}
 """What is done → most seconds of processor."""
-STEPS = len(MOST)
+_PAGES = ("inside", "architecture", "embeddings", "training", "heads", "")
 
 
-def sentences() -> list[str]:
-    """Return sentences of so many tokens, ``</s>`` included, each another.
-
-    Raises:
-        ValueError: if one has another number of tokens.
-    """
-    made = [f"The {a} and the {b} are here now." for a, b in zip(WORDS, WORDS[::-1], strict=True)]
-    tokenizers = open_trained_run(RUN).tokenizers
-    for sentence in made:
-        if (length := len(tokenizers.encode_source(sentence))) != TOKENS:
-            raise ValueError(f"{sentence!r} has {length} tokens, not {TOKENS}")
-    return made
-
-
-def measure(*, rounds: int, tick: Tick) -> Findings:
+def measure(found: Findings, rounds: int) -> None:
     """Drive a session over the WebSocket; the number of rounds is always the same."""
-    with serving() as server, ThreadPoolExecutor(1) as pool:
-        # A loop of events may be running in this thread.
-        times = pool.submit(lambda: asyncio.run(_drive(server, tick))).result()
-    return Findings(
-        (
-            Table(
-                f"Processor time of the server, one thread, {TIMES} times",
-                ("", "median (s)", "least (s)", "most (s)"),
-                tuple((what, median(each), min(each), max(each)) for what, each in times.items()),
-            ),
-        ),
-        tuple(
-            Rule(f"reruns: seconds of processor, {what}", median(each), MOST[what])
-            for what, each in times.items()
-        ),
-        raw={f"reruns: {what} (s)": each for what, each in times.items()},
-    )
+    with serving() as server:
+        times = apart(_drive(server))
+    rows = [(what, median(each), min(each), max(each)) for what, each in times.items()]
+    title = f"Processor time of the server, one thread, {TIMES} times"
+    found.table(title, ("", "median (s)", "least (s)", "most (s)"), rows)
+    for what, each in times.items():
+        found.rule(f"reruns: seconds of processor, {what}", median(each), MOST[what])
+        found.raw[f"reruns: {what} (s)"] = each
 
 
-async def _drive(server: Server, tick: Tick) -> dict[str, list[float]]:
-    first, *others = sentences()
-    pages = ["inside", "architecture", "embeddings", "training", "heads", ""]
+async def _drive(server: Server) -> dict[str, list[float]]:
+    first, *others = (SENTENCE.format(*two) for two in zip(WORDS, WORDS[::-1], strict=True))
     times: dict[str, list[float]] = {}
-    async with connected(0, Head("cross", 2, 0), server.address, Session) as session:
-        await session.open(RUN, first)
+    async with connected(0, Head("cross", 2, 0), server.address) as session:
+        await session.open("en-es", first)
         actions: dict[str, Callable[[int], Awaitable[None]]] = {
             "a sentence of 10 tokens": lambda at: session.type(others[at]),
             "another head": lambda at: session.choose("head", str(at % 4 + 1)),
-            "another page": lambda at: session.go_to(pages[at % len(pages)]),
+            "another page": lambda at: session.go_to(_PAGES[at % len(_PAGES)]),
         }
         for what, act in actions.items():
             # Once before: what is computed once for all sessions does not count.
-            for at in range(len(pages)) if what == "another page" else ():
+            for at in range(len(_PAGES)) if what == "another page" else ():
                 await act(at)
             times[what] = [await _seconds(server, act, at) for at in range(TIMES)]
-            tick(what)
     return times
 
 

@@ -1,4 +1,4 @@
-"""BertViz: its model view and head view of a trace, drawn as a notebook draws them."""
+"""BertViz: its model view and head view, written and drawn as a notebook draws them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from bertviz import head_view, model_view
 from playwright.sync_api import Browser, Route
 
 from benchmarks.chromium import SCREEN, drawn_after, watch_next
+from benchmarks.peers.marian import attention_of
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.records.trace import Trace
 
@@ -25,12 +27,11 @@ _SCRIPTS = {
 }
 """Address in BertViz's page → package of npm, and the file in it."""
 
-Scripts = dict[str, str]
-"""Address → content."""
 
+def fetch_scripts() -> dict[str, str]:
+    """What BertViz's page loads, by npm: address → content.
 
-def fetch_scripts() -> Scripts:
-    """What BertViz's page loads, by npm; kept in the folder HEADWISE_PEERS, or a temporary one.
+    Kept in the folder HEADWISE_PEERS, or a temporary one.
 
     Raises:
         RuntimeError: if npm is missing, or does not find them.
@@ -41,7 +42,14 @@ def fetch_scripts() -> Scripts:
     for address, (package, member) in _SCRIPTS.items():
         archive = folder / f"{package.replace('@', '-')}.tgz"
         if not archive.exists():
-            _pack(package, folder)
+            command = ["npm", "pack", "--silent", package]
+            try:
+                subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise RuntimeError(
+                    f"BertViz's page needs {package} of npm, and `npm pack` did not fetch it "
+                    f"({error}); put the file into {folder} (HEADWISE_PEERS names another folder)"
+                ) from error
         with tarfile.open(archive) as files:
             file = files.extractfile(member)
             assert file is not None
@@ -49,28 +57,30 @@ def fetch_scripts() -> Scripts:
     return scripts
 
 
-def _pack(package: str, folder: Path) -> None:
-    command = ["npm", "pack", "--silent", package]
-    try:
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", "") or str(error)
-        raise RuntimeError(
-            f"BertViz's page needs {package} of npm, and `npm pack` did not fetch it "
-            f"({said.strip()}); install npm, or run `npm pack {package}` where it is and put the "
-            f"file into {folder} (HEADWISE_PEERS names another folder)"
-        ) from error
+@torch.inference_mode()
+def prepared(marian: Any, trace: Trace) -> str:
+    """The HTML of the model view of a sentence, of Marian's attention."""
+    source, target = torch.tensor([trace.source.ids]), torch.tensor([trace.consumed.ids])
+    weights = attention_of(marian, source, target)
+    layers = len(weights) // 3
+    decoder = weights[layers:]
+    shown: str = model_view(
+        encoder_attention=weights[:layers],
+        decoder_attention=decoder[::2],
+        cross_attention=decoder[1::2],
+        encoder_tokens=list(trace.source.texts),
+        decoder_tokens=list(trace.consumed.texts),
+        html_action="return",
+    ).data
+    return shown
 
 
 def page_of(trace: Trace) -> str:
     """Both views of all three kinds of attention, as BertViz writes them."""
-    given = {
+    kinds = {"encoder": "encoder_self", "decoder": "decoder_self", "cross": "cross"}
+    given: dict[str, Any] = {
         f"{name}_attention": [torch.tensor(layer)[None] for layer in trace.attention[kind]]
-        for name, kind in (
-            ("encoder", "encoder_self"),
-            ("decoder", "decoder_self"),
-            ("cross", "cross"),
-        )
+        for name, kind in kinds.items()
     }
     given["encoder_tokens"] = token_labels(trace.source)
     given["decoder_tokens"] = token_labels(trace.consumed)
@@ -85,7 +95,9 @@ def lines_of(trace: Trace) -> int:
     return weights.size + weights[0].size
 
 
-def draw(browser: Browser, page: Path, *, lines: int, scripts: Scripts, patience: float) -> float:
+def draw(
+    browser: Browser, page: Path, *, lines: int, scripts: dict[str, str], patience: float
+) -> float:
     """Open a page that ``page_of`` gave; seconds until both views are drawn.
 
     Its scripts come at once from here, and the page from a file: no network is measured.
@@ -94,18 +106,17 @@ def draw(browser: Browser, page: Path, *, lines: int, scripts: Scripts, patience
         TimeoutError: if so many lines are not drawn in time.
         playwright.sync_api.Error: if the page crashes.
     """
-    context = browser.new_context(viewport=SCREEN)
 
     def answer(route: Route) -> None:
-        headers = {"cache-control": "max-age=3600"}
         route.fulfill(
-            body=scripts[route.request.url], content_type="text/javascript", headers=headers
+            body=scripts[route.request.url],
+            content_type="text/javascript",
+            headers={"cache-control": "max-age=3600"},
         )
 
-    context.route(f"{_CDN}/**", answer)
-    opened = context.new_page()
-    watch_next(opened, f"() => document.getElementsByTagName('line').length === {lines}")
-    opened.goto(page.as_uri(), wait_until="commit", timeout=1_000 * patience)
-    seconds = drawn_after(opened, patience=patience)
-    context.close()
-    return seconds
+    with browser.new_context(viewport=SCREEN) as context:
+        context.route(f"{_CDN}/**", answer)
+        opened = context.new_page()
+        watch_next(opened, f"() => document.getElementsByTagName('line').length === {lines}")
+        opened.goto(page.as_uri(), wait_until="commit", timeout=1_000 * patience)
+        return drawn_after(opened, patience=patience)

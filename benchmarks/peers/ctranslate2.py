@@ -7,7 +7,7 @@ for work awake, and a step of greedy decoding takes five times as long.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -18,6 +18,9 @@ from headwise.model.config import BOS, EOS
 
 if TYPE_CHECKING:  # the process needs neither
     from transformers import MarianMTModel
+
+Translate = Callable[[list[list[int]], int], list[list[int]]]
+"""Sources and the length of the targets → targets."""
 
 
 def convert(marian: MarianMTModel, folder: Path) -> None:
@@ -40,33 +43,22 @@ def convert(marian: MarianMTModel, folder: Path) -> None:
     spec.save(str(folder))
 
 
-class Translator:
-    """The other end of the process."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def __call__(self, source: list[list[int]], length: int) -> list[list[int]]:
-        """Greedy targets of so many tokens, ``<s>`` before them."""
-        self._connection.send((source, length))
-        found: list[list[int]] = self._connection.recv()
-        return found
-
-
 @contextmanager
-def translator(folder: Path, *, threads: int) -> Iterator[Translator]:
-    """A converted model in float32, of so many threads.
-
-    Raises:
-        EOFError: when it is called, if the process has ended.
-    """
+def translator(folder: Path, *, threads: int) -> Iterator[Translate]:
+    """A converted model in float32, of so many threads; its greedy targets begin with ``<s>``."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, str(folder), threads), daemon=True)
     process.start()
     theirs.close()
+
+    def translate(source: list[list[int]], length: int) -> list[list[int]]:
+        ours.send((source, length))
+        found: list[list[int]] = ours.recv()
+        return found
+
     try:
-        yield Translator(ours)
+        yield translate
     finally:
         ours.close()
         process.join()

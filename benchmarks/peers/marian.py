@@ -1,10 +1,11 @@
-"""Hugging Face's Marian with our weights, and TransformerLens' bridge around it."""
+"""Hugging Face's Marian with our weights, and what it is asked for."""
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Literal
 
+import torch
+from torch import Tensor
 from transformers import MarianMTModel
 
 from headwise.model.pretrained.to_transformers import to_config, to_model
@@ -19,9 +20,36 @@ def marian_of(ours: Transformer, *, attention: Literal["sdpa", "eager"] = "sdpa"
     return theirs
 
 
-def bridge_of(marian: MarianMTModel) -> Any:
-    """TransformerLens around a copy of Marian; it runs the explicit formula."""
-    from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
+def _passed(marian: Any, source: Tensor, target: Tensor, **more: bool) -> Any:
+    return marian(
+        input_ids=source,
+        attention_mask=torch.ones_like(source),
+        decoder_input_ids=target,
+        use_cache=False,
+        **more,
+    )
 
-    marian = copy.deepcopy(marian)
-    return build_bridge_from_module(marian, "MarianMTModel", hf_config=marian.config)
+
+def logits_of(marian: Any, source: Tensor, target: Tensor) -> Tensor:
+    """(batch, target, vocabulary)."""
+    logits: Tensor = _passed(marian, source, target).logits
+    return logits
+
+
+def attention_of(marian: Any, source: Tensor, target: Tensor) -> list[Tensor]:
+    """The weights of all layers of the encoder, then those of each layer of the decoder."""
+    output = _passed(marian, source, target, output_attentions=True)
+    decoder = zip(output.decoder_attentions, output.cross_attentions, strict=True)
+    return [*output.encoder_attentions, *(kind for layer in decoder for kind in layer)]
+
+
+def generate(marian: Any, source: Tensor, tokens: int) -> Tensor:
+    """So many new tokens, greedy: (batch, tokens + 1)."""
+    target: Tensor = marian.generate(
+        input_ids=source,
+        attention_mask=torch.ones_like(source),
+        max_new_tokens=tokens,
+        num_beams=1,
+        do_sample=False,
+    )
+    return target

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.layers import Norm, sinusoidal_positions
+from headwise.model.layers import sinusoidal_positions
 from headwise.model.masks import PADDING, embeddable
 from headwise.model.transformer import DecoderLayer, EncoderLayer, Transformer
 
@@ -52,7 +52,7 @@ class TorchTransformer(nn.Module):
         self.unembedding.weight = self.table.weight
         self.eval()
 
-    def forward(self, source: Tensor, target: Tensor, keep: Tensor | None = None) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """As ``Transformer.forward``."""
         padding = source == PADDING
         stream = self.body(
@@ -65,7 +65,7 @@ class TorchTransformer(nn.Module):
             ),
             tgt_is_causal=True,
         )
-        return self.unembedding(stream if keep is None else stream[keep])
+        return self.unembedding(stream)
 
     def _embed(self, ids: Tensor) -> Tensor:
         return self.table(embeddable(ids)) * self.scale + self.positions[: ids.shape[1]]
@@ -81,11 +81,7 @@ def _copy_layer(mine: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
     theirs.linear2.load_state_dict(mine.feed_forward.contract.state_dict())
     norms.append(mine.feed_forward_residual.norm)
     for place, norm in enumerate(norms, 1):
-        _copy_norm(norm, theirs.get_submodule(f"norm{place}"))
-
-
-def _copy_norm(mine: Norm, theirs: nn.Module) -> None:
-    theirs.load_state_dict(mine.norm.state_dict())
+        theirs.get_submodule(f"norm{place}").load_state_dict(norm.norm.state_dict())
 
 
 def _copy_attention(mine: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
@@ -20,22 +18,11 @@ import pytest
 from playwright.sync_api import Browser
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from benchmarks import (
-    chromium,
-    load,
-    load_answers,
-    load_memory,
-    load_replicas,
-    load_server,
-    load_session,
-    load_stages,
-    load_visits,
-    shown,
-    traffic,
-    typed,
-)
+from benchmarks import chromium, load, load_answers, load_server, load_visits, traffic, typed
+from benchmarks.load_answers import Answer
 from benchmarks.load_server import serving
-from benchmarks.runs import sharp_run
+from benchmarks.load_session import apart, connected
+from benchmarks.models import sharp_run
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
@@ -49,21 +36,19 @@ def test_two_sessions_are_answered_what_each_has_asked() -> None:
     expected = load_answers.Expected("copy")
     asked = [["c a f e b d g a c e", "b a d e"], ["g", "a b a b c d e f"]]
 
-    async def one(number: int, address: str) -> list[object]:
-        head = expected.head(number)
-        async with load_session.connected(number, head, address) as session:
+    async def one(number: int, address: str) -> list[Answer]:
+        async with connected(number, expected.head(number), address) as session:
             first, second = asked[number]
             await session.open("copy", first)
             await session.type(second)
             await session.type_over(first, second, after=30)
             return list(session.answers)
 
-    async def both(address: str) -> list[list[object]]:
+    async def both(address: str) -> list[list[Answer]]:
         return await asyncio.gather(one(0, address), one(1, address))
 
-    # In a thread of its own: the browser's tests may have left a running loop in this one.
-    with load_server.serving() as server, ThreadPoolExecutor(1) as apart:
-        seen = apart.submit(asyncio.run, both(server.address)).result()
+    with serving() as server:
+        seen = apart(both(server.address))
         assert server.faults() == []
     for number, answers in enumerate(seen):
         first, second = asked[number]
@@ -79,30 +64,14 @@ def test_two_sessions_are_answered_what_each_has_asked() -> None:
 def test_all_press_enter_at_the_same_moments() -> None:
     expected = load_answers.Expected("copy")
     sentences = (" ".join(letters) for letters in product("abcdefg", repeat=3))
-    rhythm = load_stages.Rhythm(together=0.5)
-
-    async def drive(replicas: load_replicas.Replicas) -> load_stages.Stage:
-        return await load_stages.drive(replicas, expected, 2, 2.0, sentences, rhythm)
-
-    with load_replicas.serving_replicas(1) as replicas, ThreadPoolExecutor(1) as apart:
-        stage = apart.submit(asyncio.run, drive(replicas)).result()
+    arguments = load.LoadArguments(minutes=2 / 60, together=0.5)
+    with serving() as server:
+        stage = apart(load.drive(server.address, expected, 2, sentences, arguments))
     assert stage.faults == []
     assert stage.answers == 2 + 2 * len(stage.rounds)  # the first were opened by a link
     assert 1 <= len(stage.rounds) <= 5
+    assert stage.p50 is not None
     assert max(stage.rounds) >= stage.p50
-
-
-def test_what_haproxy_could_not_answer_is_a_fault(tmp_path: Path) -> None:
-    log = tmp_path / "haproxy.txt"
-    lines = [
-        "22/Nov/2026:19:27:42.009 127.0.0.1 <NOSRV> 503 0/-1/-1/-1/0 217 SC GET /_stcore/health",
-        "Server replicas/replica1 is UP",
-        "22/Nov/2026:19:27:43.063 127.0.0.1 replica2 200 0/0/0/1/1 503 -- GET /500",
-        "22/Nov/2026:19:27:44.009 127.0.0.1 replica1 502 0/0/0/-1/9 217 SH GET /media/a.png",
-    ]
-    log.write_text("\n".join(lines) + "\n")
-    found = load_replicas.Replicas("", (), log, len(lines[0])).faults()  # the first is from before
-    assert found == [f"HAProxy: {lines[3]}"]
 
 
 def test_another_sentences_answer_is_noticed() -> None:
@@ -113,8 +82,6 @@ def test_another_sentences_answer_is_noticed() -> None:
     swapped = load_answers.faults_of(replace(dogs, sentence=CATS), cats)
     assert len(swapped) == 2
     assert all(fault.startswith(f"session 3, {CATS!r}: ") for fault in swapped)
-    assert cats.translation in swapped[0]
-    assert dogs.translation in swapped[0]
     neighbour = expected.answer(3, ("cross", 2, 0), CATS)
     assert "another map" in load_answers.faults_of(neighbour, cats)[0]
     hurt = cats.weights.copy()
@@ -133,39 +100,12 @@ def test_another_sentences_answer_is_noticed() -> None:
 def test_memory_has_a_limit_and_levels_off(
     memory: float | None, growth: float, minutes: float, faults: int
 ) -> None:
-    stage = load_stages.Stage("5 sessions", memory=memory, growth=growth)
+    stage = load.Stage("5 sessions", memory=memory, growth=growth)
     assert len(load.memory_faults(stage, minutes)) == faults
     # Growth is that of the last third over the one before it.
     assert load_server.growth([1, 100, 50, 100, 100, 99]) == 0
     assert load_server.growth([1, 2, 100, 90, 110, 105]) == near(0.1, size=1)
     assert load_server.growth([7, 8]) == 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "faults"),
-    [
-        ({}, 0),
-        ({"answered": 3, "refused": 5}, 0),
-        ({"answered": 7}, 1),
-        ({"most": 2_049.0}, 1),
-        ({"ordinary": [0.2] * 9 + [50.0]}, 1),
-        ({"ordinary": []}, 1),
-        ({"faults": ["session 3, beam: ConnectionClosedError: "]}, 1),
-    ],
-)
-def test_a_stage_with_the_longest_sentences_is_judged(changes: dict[str, Any], faults: int) -> None:
-    fine = {"answered": 8, "most": 2_000.0, "ordinary": [0.5] * 20}
-    stage = load_memory.MemoryStage(8, **(fine | changes))
-    assert len(load_memory.faults_of(stage, 2_048.0)) == faults
-
-
-def test_the_longest_sentences_fill_the_model_and_are_all_different() -> None:
-    run = open_trained_run("copy")
-    longest = [load_memory.longest_sentence(run, seed) for seed in range(3)]
-    assert len(set(longest)) == 3
-    for text in longest:
-        lengths = [len(run.tokenizers.encode_source(more)) for more in (text, f"{text} a")]
-        assert lengths[0] == run.description.max_length < lengths[1]
 
 
 @pytest.mark.parametrize(
@@ -203,22 +143,19 @@ TOKENS = 7
 @pytest.fixture
 def run(tmp_path: Path) -> TrainedRun:
     tokenizers = open_trained_run("copy").tokenizers
-    shape = {"tokenizers": tokenizers, "n_layers": 2, "n_heads": 2}
-    return sharp_run(tmp_path, TOKENS, **shape)
+    return sharp_run(tmp_path, TOKENS, tokenizers=tokenizers, n_layers=2, n_heads=2)
 
 
 def traced(run: TrainedRun, sentence: str) -> Trace:
     return run_trace(load_weights(run, 0).model, run.tokenizers, sentence)
 
 
-def test_messages_are_read_from_frames() -> None:
+def test_messages_are_read() -> None:
     chart, over = ForwardMsg(), ForwardMsg()
     chart.delta.new_element.plotly_chart.id = "$$ID-0a1b-top-tokens"
-    chart.delta.new_element.plotly_chart.spec = "ä" * 500
     over.script_finished = ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
     sent = [message.SerializeToString() for message in (chart, over)]
-    frames = [{"opcode": 2, "payloadData": base64.b64encode(data).decode()} for data in sent]
-    messages = [traffic.read(traffic.payload_of(frame)) for frame in frames]
+    messages = [traffic.read(data) for data in sent]
     assert [message.name for message in messages] == ["plotly_chart top-tokens", "script_finished"]
     assert [message.size for message in messages] == list(map(len, sent))
     assert [message.last for message in messages] == [False, True]
@@ -231,19 +168,12 @@ def test_a_sentence_is_drawn_and_its_bytes_are_counted(run: TrainedRun, browser:
     with patch.dict(os.environ, checkpoints), serving() as server:
         page = typed.TypedPage(browser, server.address, run, FIRST)
         drawn = page.type(SECOND)
-        names = [message.name for message in drawn.messages]
-        assert {"plotly_chart large", "plotly_chart mosaic", "script_finished"} <= {*names}
+        names = {message.name for message in drawn.messages}
+        assert names >= {"plotly_chart large", "plotly_chart mosaic", "script_finished"}
         assert drawn.received >= sum(message.size for message in drawn.messages) > 10_000
-        assert drawn.seconds > 0
-        for sentence in (FIRST, SECOND):
-            expected = shown.given(traced(run, sentence), ("cross", 1, 0), {})
-            assert page.page.evaluate(shown.SHOWN, expected) == (sentence == SECOND)
-            expected["before"] = page.page.evaluate(shown.PICTURES)
-            assert not page.page.evaluate(shown.SHOWN, expected)
-        clicked = page.choose("head", "2", ("cross", 1, 1))
+        clicked = page.choose("head", "2")
         assert 0 < clicked.received < drawn.received
-        page.scroll_to_steps()
-        assert 0 < page.received_for("next") < drawn.received
+        assert min(drawn.seconds, clicked.seconds) > 0
         assert server.faults() == []
         page.page.context.close()
 
@@ -269,17 +199,13 @@ def test_seconds_are_counted_from_the_key_to_what_it_leads_to(browser: Browser) 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # BertViz leaves its files open
 def test_bertviz_is_given_the_same_arrays(run: TrainedRun) -> None:
     pytest.importorskip("bertviz")
-    from benchmarks.peers.bertviz import lines_of, page_of
+    from benchmarks.peers.bertviz import page_of
 
     trace = traced(run, FIRST)
-    assert len(trace.source) == len(trace.consumed) == TOKENS
-    page = page_of(trace)
-    views = [json.loads(found) for found in re.findall(r"params = (\{.*\});", page)]
+    views = [json.loads(found) for found in re.findall(r"params = (\{.*\});", page_of(trace))]
     assert len(views) == 2
     for view in views:
-        for kind, given in zip(
-            ("encoder_self", "decoder_self", "cross"), view["attention"], strict=True
-        ):
+        kinds = ("encoder_self", "decoder_self", "cross")
+        for kind, given in zip(kinds, view["attention"], strict=True):
             np.testing.assert_array_equal(np.float32(given["attn"]), trace.attention[kind])
             assert [len(given[f"{side}_text"]) for side in ("left", "right")] == [TOKENS, TOKENS]
-    assert lines_of(trace) == (2 * 2 + 2) * TOKENS * TOKENS

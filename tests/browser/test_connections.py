@@ -5,18 +5,21 @@ Replicas are behind HAProxy, as ``deploy/haproxy.cfg`` has it.
 
 from __future__ import annotations
 
+import re
+import signal
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from benchmarks.load_replicas import Replicas, serving_replicas
 from benchmarks.load_server import Server
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.beam import beam_search
 from headwise.viz_app.records.trace import Trace
 from tests.browser.driver import App, NewApp, Traced
+from tests.deploy.replicas import Replicas, serving_replicas
 
 FIRST, SECOND = "The dog sleeps.", "Where is my book?"
 CONNECTION = ".stApp[data-test-connection-state='{}']"
@@ -29,9 +32,23 @@ def replicas(haproxy: str) -> Iterator[Replicas]:
         yield running
 
 
+def sessions_of(server: Server) -> int:
+    """How many sessions are connected."""
+    with urllib.request.urlopen(f"{server.address}/_stcore/metrics", timeout=60) as answer:
+        counted = re.search(rb"^active_sessions (\d+)", answer.read(), re.MULTILINE)
+    assert counted is not None
+    return int(counted[1])
+
+
+def kill(server: Server) -> None:
+    """End it at once, as a lack of memory would; it tells nobody."""
+    server.process.kill()
+    server.process.wait()
+
+
 def only_server(replicas: Replicas) -> tuple[Server, Server]:
     """The server that has the only session, and the other one."""
-    [serving] = [server for server in replicas.servers if server.sessions()]
+    [serving] = [server for server in replicas.servers if sessions_of(server)]
     [other] = [server for server in replicas.servers if server is not serving]
     return serving, other
 
@@ -57,10 +74,10 @@ def test_a_page_comes_back_when_its_replica_is_killed(
     app.type(FIRST)
     app.expect_text("translation", trace_at(step, FIRST).target_text)
     with app.page.expect_websocket():  # where it is back at once, no other state may be seen
-        serving.kill()
+        kill(serving)
     app.page.locator(CONNECTION.format("CONNECTED")).wait_for()
     app.expect_address(q=FIRST, step=str(step))
-    assert other.sessions() == 1
+    assert sessions_of(other) == 1
     # A click on a part of the page, of which the other replica had known nothing.
     app.choose(head="2")
     app.expect_field("sentence", FIRST)
@@ -85,11 +102,11 @@ def test_what_is_typed_while_no_replica_answers_is_not_lost(
     app.open(run="en-es", q=FIRST)
     app.expect_field("sentence", FIRST)
     serving, _ = only_server(replicas)
-    serving.pause()
+    serving.process.send_signal(signal.SIGSTOP)  # keeps its connections, answers nothing
     field = app.page.locator(".st-key-sentence textarea")
     field.fill(SECOND)
     field.press(key)  # without Enter, the browser enters it when the field is blocked
-    serving.kill()
+    kill(serving)
     app.expect_text("translation", traced(SECOND).target_text)
     app.expect_address(q=SECOND)
     forgive_lost_connection(app)

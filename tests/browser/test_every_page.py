@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Route, expect
 
-from benchmarks.parts.felt import OBSERVE, jumped
+from benchmarks.parts.web_vitals import OBSERVE, jumped
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.inside import follow_head

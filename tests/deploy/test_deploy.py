@@ -21,9 +21,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from benchmarks.load_replicas import CONFIGURATION, proxying
 from headwise.viz_app.views.shared.view import MOST_BYTES_IN_ADDRESS
 from headwise.viz_app.views.shared.widgets import PageName
+from tests.deploy.replicas import CONFIGURATION, proxying
 from tests.imports import ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import load_replicas
-from benchmarks.load_replicas import CONFIGURATION, _names_of, proxying
+from tests.deploy import replicas as load_replicas
+from tests.deploy.replicas import CONFIGURATION, names_of, proxying
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 SOON = 60.0
@@ -102,7 +102,7 @@ def two_replicas(folder: Path) -> Iterator[Proxied]:
         for replica in replicas.values():
             assert replica.stdout is not None
             assert replica.stdout.readline() == b"ready\n"
-        names = running.enter_context(_names_of(HOSTS))
+        names = running.enter_context(names_of(HOSTS))
         proxied = Proxied(
             running.enter_context(proxying(f"app:{port}", names, folder / "log.txt")), replicas
         )

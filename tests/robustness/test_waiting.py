@@ -71,7 +71,7 @@ async def drive(server: Server) -> tuple[list[int], int]:
             with suppress(TimeoutError):
                 async with asyncio.timeout(APART / 2):
                     await gone.open("en-es", long_sentence(VAIN), target="Los gatos.")
-            await gone.close()
+            await gone.socket.close()
 
         async def ask_for_little() -> None:
             for number in count():

@@ -7,7 +7,6 @@ these from a DNS server, as it does from that of Docker where they are container
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import socket
 import socketserver
@@ -29,8 +28,6 @@ CONFIGURATION = ROOT / "deploy" / "haproxy.cfg"
 MISSING = "there is no haproxy; install it with: sudo apt-get install haproxy"
 _NAME = "app"
 """That the replicas have in the DNS."""
-_FAILED = re.compile(r"^(?:\S+ ){3}5\d\d .*$", re.MULTILINE)
-"""A request that HAProxy, or a replica, answered with a fault of the server."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +36,6 @@ class Replicas:
 
     address: str
     servers: tuple[Server, ...]
-    log: Path | None = None
-    """Lines of HAProxy, where there is one."""
-    log_read: int = 0
-    """Characters of it from before it had found all replicas."""
-
-    def faults(self) -> list[str]:
-        """What the logs complain of, those of all replicas and of HAProxy."""
-        faults = [fault for server in self.servers for fault in server.faults()]
-        if self.log is not None:
-            failed = _FAILED.findall(self.log.read_text()[self.log_read :])
-            faults += [f"HAProxy: {line}" for line in failed]
-        return faults
 
 
 def find_haproxy() -> str | None:
@@ -60,26 +45,22 @@ def find_haproxy() -> str | None:
 
 @contextmanager
 def serving_replicas(number: int) -> Iterator[Replicas]:
-    """So many replicas behind HAProxy, or the app alone if it is one, stopped at the end.
+    """So many replicas behind HAProxy, stopped at the end.
 
     Raises:
         RuntimeError: if HAProxy is missing, or something does not start.
     """
     with ExitStack() as running:
-        if number == 1:
-            server = running.enter_context(serving())
-            yield Replicas(server.address, (server,))
-            return
         with socket.create_server(("", 0)) as free:
             port: int = free.getsockname()[1]
         hosts = [f"127.0.0.{2 + place}" for place in range(number)]
         servers = tuple(running.enter_context(serving(host, port)) for host in hosts)
         folder = running.enter_context(tempfile.TemporaryDirectory())
         log = Path(folder) / "haproxy.txt"
-        names = running.enter_context(_names_of(hosts))
+        names = running.enter_context(names_of(hosts))
         address = running.enter_context(proxying(f"{_NAME}:{port}", names, log))
         _wait_for(address, number, log)
-        yield Replicas(address, servers, log, len(log.read_text()))
+        yield Replicas(address, servers)
 
 
 @contextmanager
@@ -127,7 +108,7 @@ def _wait_for(address: str, number: int, log: Path) -> None:
 
 
 @contextmanager
-def _names_of(hosts: Sequence[str]) -> Iterator[str]:
+def names_of(hosts: Sequence[str]) -> Iterator[str]:
     """A DNS server for which every name has these addresses; its own address and port."""
 
     class Answers(socketserver.BaseRequestHandler):

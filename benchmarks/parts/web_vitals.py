@@ -8,15 +8,13 @@ window of five seconds), and how long an input waits for the next frame (Interac
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
 from playwright.sync_api import Browser, Page
 
-from benchmarks.asked import BARE, SENTENCE
 from benchmarks.chromium import (
     PATIENCE,
     SCREEN,
@@ -27,10 +25,16 @@ from benchmarks.chromium import (
     watch_next,
 )
 from benchmarks.load_server import serving, started
-from benchmarks.report import Findings, Rule, Table, Tick
+from benchmarks.report import Findings
 from benchmarks.traffic import Traffic
 
-STEPS = 3
+SENTENCE = "The old man gave the little girl a red apple."
+BARE = """import streamlit as st
+
+count = st.session_state.setdefault("count", 0)
+st.button("on", on_click=lambda: st.session_state.update(count=count + 1))
+st.text(f"clicked {count}")
+"""
 PAGES: Mapping[str, str] = {
     "translate": ".st-key-large .heatmaplayer image",
     "inside": ".st-key-stages .heatmaplayer image",
@@ -75,7 +79,7 @@ observe('event', ({interactionId: id, duration}) => {
 Times = dict[str, list[float]]
 
 
-def measure(*, rounds: int, tick: Tick) -> Findings:
+def measure(found: Findings, rounds: int) -> None:
     """Open each page in a browser that knows nothing, turn from page to page, and click."""
     opened: dict[str, Times] = {}
     with tempfile.TemporaryDirectory() as scratch, chromium() as launch:
@@ -85,29 +89,23 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
         with serving() as server, started(bare, Path(scratch)) as other:
             browser = launch()
             _open(browser, f"{server.address}/{_query()}", PAGES["translate"])  # a warm-up
+            asked = {
+                name: (f"{server.address}/{name}{_query()}", first) for name, first in PAGES.items()
+            }
+            asked["a bare page"] = (other.address, ".stButton button")
             for _ in range(rounds):
-                for name, selector in PAGES.items():
-                    _note(
-                        opened, name, _open(browser, f"{server.address}/{name}{_query()}", selector)
-                    )
-                _note(opened, "a bare page", _open(browser, other.address, ".stButton button"))
-            tick("pages opened")
+                for name, (address, first) in asked.items():
+                    for figure, value in _open(browser, address, first).items():
+                        opened.setdefault(name, {}).setdefault(figure, []).append(value)
             turned = _turns(browser, server.address, rounds)
-            tick("pages turned")
             waited = _clicks(browser, server.address, rounds)
-            tick("clicks")
             if faults := server.faults():
                 raise RuntimeError("\n".join(faults))
-    return findings_of(opened, turned, waited)
+    _note(found, opened, turned, waited)
 
 
 def _query() -> str:
     return "?" + urlencode({"run": "en-es", "q": SENTENCE})
-
-
-def _note(found: dict[str, Times], name: str, figures: Mapping[str, float]) -> None:
-    for figure, value in figures.items():
-        found.setdefault(name, {}).setdefault(figure, []).append(value)
 
 
 def _open(browser: Browser, address: str, selector: str) -> dict[str, float]:
@@ -139,73 +137,66 @@ def jumped(shifts: Sequence[tuple[float, float]]) -> float:
     return most
 
 
-def _turns(browser: Browser, address: str, rounds: int) -> Times:
-    """Seconds from a click on a page's name until it is drawn, all pages known to the browser."""
+def _new_page(browser: Browser) -> tuple[Page, Traffic]:
     page = browser.new_page(viewport=SCREEN)
     page.set_default_timeout(1_000 * PATIENCE)
-    traffic = Traffic(page)
+    page.add_init_script(OBSERVE)
+    return page, Traffic(page)
+
+
+def _go_to_translate(page: Page, traffic: Traffic, address: str) -> None:
+    traffic.clear()
     page.goto(f"{address}/{_query()}")
     page.locator(PAGES["translate"]).wait_for()
     traffic.settle(patience=PATIENCE)
-    seconds: Times = {}
+    traffic.clear()
+
+
+def _turns(browser: Browser, address: str, rounds: int) -> Times:
+    """Seconds from a click on a page's name until it is drawn, all pages known to the browser."""
+    page, traffic = _new_page(browser)
+    _go_to_translate(page, traffic, address)
+    seconds: Times = {name: [] for name in PAGES}
     for round in range(-1, rounds):  # the first is a warm-up
-        for name, selector in PAGES.items():
-            if name == "translate" and round < 0:
-                continue
+        for name in list(PAGES)[round < 0 :]:
             there = "" if name == "translate" else name
             condition = f"""() => location.pathname === '/{there}'
-                && document.querySelector({selector!r})?.checkVisibility()"""
-            traffic.clear()
+                && document.querySelector({PAGES[name]!r})?.checkVisibility()"""
             link = page.locator(f"[data-testid=stTopNavLink][href$='/{there}']").first
-            watch(page, condition, None)
+            watch(page, condition)
             link.click()
             if round >= 0:
-                seconds.setdefault(name, []).append(drawn_after(page))
+                seconds[name].append(drawn_after(page))
             traffic.settle(patience=PATIENCE)
+            traffic.clear()
     page.close()
     return seconds
 
 
 def _clicks(browser: Browser, address: str, rounds: int) -> Times:
     """Seconds that each input waits until the browser has painted what it does at once."""
-    context = browser.new_context(viewport=SCREEN)
-    page = context.new_page()
-    page.set_default_timeout(1_000 * PATIENCE)
-    page.add_init_script(OBSERVE)
-    traffic = Traffic(page)
+    page, traffic = _new_page(browser)
     seconds: Times = {name: [] for name in CLICKS}
     for _ in range(rounds):
         for name, selector in CLICKS.items():
-            traffic.clear()
-            page.goto(f"{address}/{_query()}")
-            page.locator(PAGES["translate"]).wait_for()
-            traffic.settle(patience=PATIENCE)
+            _go_to_translate(page, traffic, address)
             page.wait_for_timeout(300)
             page.evaluate("() => { felt.waited = {}; }")
-            traffic.clear()
-            _use(page, name, selector)()
+            thing = page.locator(selector).first
+            thing.scroll_into_view_if_needed()
+            if name == "an earlier checkpoint":
+                thing.press("ArrowLeft")
+            elif name == "the sentence":
+                thing.fill("The girl has a red ball.")
+                thing.press("Enter")
+            else:
+                thing.click()
             traffic.settle(patience=PATIENCE)
             page.wait_for_timeout(300)
-            seconds[name].append(max(_QUICKEST, *_waited(page)))
-    context.close()
+            waited = page.evaluate("Object.values(felt.waited)")
+            seconds[name].append(max([_QUICKEST, *(each / 1e3 for each in waited)]))
+    page.close()
     return seconds
-
-
-def _use(page: Page, name: str, selector: str) -> Callable[[], object]:
-    """Go to a thing, and return what uses it."""
-    thing = page.locator(selector).first
-    thing.scroll_into_view_if_needed()
-    if name == "an earlier checkpoint":
-        return lambda: thing.press("ArrowLeft")
-    if name == "the sentence":
-        thing.fill("The girl has a red ball.")
-        return lambda: thing.press("Enter")
-    return thing.click
-
-
-def _waited(page: Page) -> list[float]:
-    found: dict[str, Any] = page.evaluate("felt.waited")
-    return [0.0, *(milliseconds / 1e3 for milliseconds in found.values())]
 
 
 def p75(values: Sequence[float]) -> float:
@@ -213,45 +204,31 @@ def p75(values: Sequence[float]) -> float:
     return float(np.percentile(values, 75))
 
 
-def findings_of(opened: Mapping[str, Times], turned: Times, waited: Times) -> Findings:
+def _note(found: Findings, opened: Mapping[str, Times], turned: Times, waited: Times) -> None:
     """Write the tables, and the rules of the 75th percentiles over all pages and clicks."""
     figures = ("drawn (s)", "LCP (s)", "CLS")
-    pages = {name: of for name, of in opened.items() if name != "a bare page"}
-    over_all = {
-        **{name: [value for of in pages.values() for value in of[name]] for name in figures},
-        "INP (s)": [value for each in waited.values() for value in each],
-        "another page (s)": [value for each in turned.values() for value in each],
-    }
     bare = p75(opened["a bare page"]["LCP (s)"])
-    rows = tuple(
+    rows = [
         (name, *(p75(of[figure]) for figure in figures), p75(of["LCP (s)"]) / bare)
         for name, of in opened.items()
-    )
-    return Findings(
-        (
-            Table(
-                "A page opened by a browser that knows nothing, 75th percentiles",
-                ("", *figures, "its LCP in bare pages"),
-                rows,
-            ),
-            Table(
-                "From a click on a page's name until it is drawn",
-                ("", "75th percentile (s)"),
-                tuple((name, p75(each)) for name, each in turned.items()),
-            ),
-            Table(
-                "Interaction to Next Paint on Translate",
-                ("", "75th percentile (s)"),
-                tuple((name, p75(each)) for name, each in waited.items()),
-            ),
-        ),
-        tuple(
-            Rule(f"felt: {name}, 75th percentile", p75(over_all[name]), limit)
-            for name, limit in _LIMITS.items()
-        ),
-        notes=(
-            f"{len(PAGES)} pages of en-es at {SCREEN['width']} pixels. Interaction to Next Paint "
-            "is of what the browser does by itself: the answer of the server comes later.",
-        ),
-        raw={f"felt, {name}": each for name, each in over_all.items()},
+    ]
+    title = "A page opened by a browser that knows nothing, 75th percentiles"
+    found.table(title, ("", *figures, "its LCP in bare pages"), rows)
+    for what, times in (
+        ("From a click on a page's name until it is drawn", turned),
+        ("Interaction to Next Paint on Translate", waited),
+    ):
+        rows = [(name, p75(each)) for name, each in times.items()]
+        found.table(what, ("", "75th percentile (s)"), rows)
+    over_all = {
+        figure: [value for name in PAGES for value in opened[name][figure]] for figure in figures
+    }
+    over_all["INP (s)"] = [value for each in waited.values() for value in each]
+    over_all["another page (s)"] = [value for each in turned.values() for value in each]
+    found.raw |= {f"felt, {name}": each for name, each in over_all.items()}
+    for name, limit in _LIMITS.items():
+        found.rule(f"felt: {name}, 75th percentile", p75(over_all[name]), limit)
+    found.notes.append(
+        f"{len(PAGES)} pages of en-es at {SCREEN['width']} pixels. Interaction to Next Paint is of "
+        "what the browser does by itself: the answer of the server comes later."
     )
