@@ -62,9 +62,13 @@ def beam_tree(
             continue
         kind = "path" if place in chosen else "dropped" if outcomes[place] == "dropped" else "kept"
         xs, ys = edges[kind]
-        behind = (_LETTER * widest[steps[parent]] + 6) / pixels
-        xs += [steps[parent] - _LEFT + behind, steps[place] - _LEFT - 0.04, None]
-        ys += [rows[parent], rows[place], None]
+        # Level from behind its own text to behind the longest of its step, so that none is crossed.
+        own, longest_end = (
+            steps[parent] - _LEFT + (_LETTER * letters + 6) / pixels
+            for letters in (len(shown[parent]), widest[steps[parent]])
+        )
+        xs += [own, longest_end, steps[place] - _LEFT - 0.04, None]
+        ys += [rows[parent], rows[parent], rows[place], None]
     lines = [
         {"type": "scatter", "x": xs, "y": ys, "mode": "lines", "hoverinfo": "skip"}
         | {"line": {"color": colours[kind], "width": 2.5 if kind == "path" else 1}}

@@ -15,7 +15,10 @@ TREE: dict[str, Any] = {
 
 
 def test_candidates_stand_in_the_order_of_their_step_with_edges_by_outcome_and_path() -> None:
-    """Edges go from behind the parent's text, as long as it is, to just before the child's."""
+    """Edges go from behind the parent's text to just before the child's.
+
+    They leave their row only behind all texts of the step.
+    """
     dropped, kept, path, texts = beam_tree(**TREE, path=[4, 2, 0], theme=DARK).data
     assert list(texts.y) == [0, 0, 1, 2, 0, 1]
     assert [round(x + 0.34) for x in texts.x] == TREE["steps"]
@@ -23,13 +26,21 @@ def test_candidates_stand_in_the_order_of_their_step_with_edges_by_outcome_and_p
     assert texts.hovertext[5] == "&lt;b&gt;f"
     ends = [
         [
-            (round(line.x[i] - 0.01), line.y[i], round(line.x[i + 1] + 0.38), line.y[i + 1])
-            for i in range(0, len(line.x), 3)
+            (round(line.x[i] - 0.01), line.y[i], round(line.x[i + 2] + 0.38), line.y[i + 2])
+            for i in range(0, len(line.x), 4)
+            if line.y[i] == line.y[i + 1]
         ]
         for line in (dropped, kept, path)
     ]
     assert ends == [[(0, 0, 1, 2), (1, 0, 2, 1)], [(0, 0, 1, 0)], [(0, 0, 1, 1), (1, 1, 2, 0)]]
-    assert path.x[0] > path.x[3] - 0.95  # «<s>» is longer than «la»
+    assert path.x[0] > path.x[4] - 0.95  # «<s>» is longer than «la»
+    longer = beam_tree(
+        **TREE | {"labels": ["<s>", "ella", "la", "un", "</s>", "perro"]},
+        path=[4, 2, 0],
+        theme=DARK,
+    )
+    assert longer.data[2].x[4] == path.x[4]
+    assert longer.data[2].x[5] > path.x[5]
     accented = [colour == DARK.accent for colour in texts.textfont.color]
     assert accented == [True, False, True, False, True, False]
     assert path.line.color == DARK.accent
@@ -51,7 +62,7 @@ def test_a_search_can_be_drawn_from_a_later_step() -> None:
     }
     figure = beam_tree(**later, path=[1, 3], theme=DARK, first=1)
     dropped, kept, path, texts = figure.data
-    assert [len(line.x) for line in (dropped, kept, path)] == [3, 0, 3]  # none to the roots
+    assert [len(line.x) for line in (dropped, kept, path)] == [4, 0, 4]  # none to the roots
     assert len(texts.x) == 5
     axis = figure.layout.xaxis
     assert axis.range[0] == 0.5
