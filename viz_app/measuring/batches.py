@@ -219,9 +219,7 @@ def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tens
     Raises:
         ValueError: if the maps of the longest sentence take more memory than is free.
     """
-    if model.device.type == "cpu":
-        lengths = ids.source.shape[1], ids.target.shape[1] - 1
-        require_memory(maps_bytes(model.description, *lengths))
+    require_memory_of_maps(model, ids)
     maps, stream = run_maps(model, ids.source, ids.target[:, :-1])
     return {kind: weights.flatten(1, 2) for kind, weights in maps.items()}, stream
 
@@ -232,3 +230,10 @@ def target_scores(model: Seq2SeqModel, batch: Sequence[EncodedPair]) -> Tensor:
     ids = PaddedIds.of_pairs(batch, model)
     stream = forced_stream(model, ids.source, ids.target[:, :-1])
     return target_log_probabilities(model, stream, ids.target)
+
+
+def require_memory_of_maps(model: Seq2SeqModel, ids: PaddedIds) -> None:
+    """Refuse, by a ValueError, a batch whose longest maps take more memory than is free."""
+    if model.device.type == "cpu":
+        lengths = ids.source.shape[1], ids.target.shape[1] - 1
+        require_memory(maps_bytes(model.description, *lengths))

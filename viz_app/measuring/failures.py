@@ -15,7 +15,7 @@ from headwise.model.decoding.greedy import greedy
 from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.masks import embeddable
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, require_memory_of_maps
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.records.measures import TranslatedSentence
 
@@ -46,6 +46,7 @@ def translate_batch(
     targets = greedy(model, [sentence.source for sentence in sentences], tokenizers.prefix)
     forced = [replace(s, target=target) for s, target in zip(sentences, targets, strict=True)]
     ids = PaddedIds.of_pairs(forced, model)
+    require_memory_of_maps(model, ids)  # which the contributions have, too
     stream = forced_stream(model, ids.source, ids.target[:, :-1])
     scores = _scores(model, stream, ids)
     shares = contributions(model, ids).source_contribution.sum(dim=-1)  # 0 at padding
