@@ -102,13 +102,11 @@ OF_LESSONS = (
         "run=en-es&kind=cross&layer={layer}&head={number}&dictionary_of=sentence",
         f"{_LESSONS}/20-dictionary.md",
         partial(of_writing.best_dictionary, "en-es"),
-        title="the head of cross-attention in the lesson has the best dictionary",
     ),
     Claim(
         "## A head that copies page: heads "
         "view: run=en-es&kind=decoder_self&layer={layer}&head={number}&dictionary_of=sentence",
         f"{_LESSONS}/20-dictionary.md",
         partial(of_writing.copying_heads, "en-es"),
-        title="the head of the decoder in the lesson is the one that copies most",
     ),
 )

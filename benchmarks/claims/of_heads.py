@@ -46,16 +46,11 @@ def first_stage(name: str) -> Found:
             shown[each] = step
     step = shown.get(name, 0)
     at = _stages(name)[step]
-    return Found(
-        {
-            "step": f"{step:,}",
-            "own": f"−{-at['language_model']:.1f}",
-            "reference": f"−{-at['language_model_reference']:.1f}",
-            "chrf": f"{at['chrf']:.0f}",
-        },
-        list(shown) == [name],
-        f"runs with such a checkpoint: {', '.join(shown)}",
-    )
+    ways = {"own": "language_model", "reference": "language_model_reference"}
+    figures = {way: f"−{-at[figure]:.1f}" for way, figure in ways.items()}
+    figures |= {"step": f"{step:,}", "chrf": f"{at['chrf']:.0f}"}
+    seen = f"runs with such a checkpoint: {', '.join(shown)}"
+    return Found(figures, list(shown) == [name], seen)
 
 
 def no_stage_of_reordering() -> Found:
@@ -142,14 +137,9 @@ def size_of_neurons(name: str) -> Found:
     """Read how large a file of neurons is, in kB."""
     [path] = (run_of(name).folder / "measures").glob("neurons-*.safetensors")
     config = run_of(name).info.model
-    return Found(
-        {
-            "size": f"{round(path.stat().st_size / 1000, -1):.0f}",
-            "width": config.d_ff,
-            "name": path.name,
-        },
-        config.n_encoder_layers == config.n_decoder_layers == 3,
-    )
+    size = f"{round(path.stat().st_size / 1000, -1):.0f}"
+    layers = config.n_encoder_layers, config.n_decoder_layers
+    return Found({"size": size, "width": config.d_ff, "name": path.name}, layers == (3, 3))
 
 
 def what_layers_wrote() -> Found:
@@ -162,10 +152,8 @@ def what_layers_wrote() -> Found:
             rest = 1 - sum(terms)
             upper.append(float(rest[1:].min()))
             last.append(float(rest[-1].min()))
-    floors = {
-        name: math.floor(100 * min(of)) / 100 for name, of in (("upper", upper), ("last", last))
-    }
-    return Found({name: f"{value:.2f}" for name, value in floors.items()})
+    least = {"upper": min(upper), "last": min(last)}
+    return Found({name: f"{math.floor(100 * of) / 100:.2f}" for name, of in least.items()})
 
 
 def sentences_of_measures() -> Found:
@@ -210,17 +198,10 @@ def accuracy_on_pairs(name: str) -> Found:
     same = {"negation": "pronoun", "tense": "subject and object"}
     alike = all(right[one] == right[other] for one, other in same.items())
     sure = [loss for loss in accuracy_losses(measured) if loss.low > 0]
+    shares = {of: f"{getattr(whole, of):.0%}" for of in ("share", "low", "high")}
+    counts = {"count": whole.count, "each": len(measured.places("article"))}
     return Found(
-        {
-            "share": f"{whole.share:.0%}",
-            "low": f"{whole.low:.0%}",
-            "high": f"{whole.high:.0%}",
-            "count": whole.count,
-            "article": right["article"],
-            "negation": right["negation"],
-            "tense": right["tense"],
-            "each": len(measured.places("article")),
-        },
+        {**right, **shares, **counts},
         present and alike and order[::2] == order[1::2] and not sure,
         f"right by phenomenon: {right}; heads with an interval above 0: {len(sure)}",
     )

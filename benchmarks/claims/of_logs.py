@@ -6,12 +6,12 @@ import re
 import shlex
 from dataclasses import fields
 from functools import cache
+from typing import Any
 
 from safetensors import safe_open
 
 from benchmarks.claims.record import ROOT, Found
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
-from headwise.model.config import TrainingConfig
 from headwise.model.presets import PRESETS
 from headwise.model.training.copy_task import LONGEST, copy_task
 from headwise.model.training.options import parse
@@ -46,19 +46,12 @@ def size(name: str) -> Found:
     model = load_weights(run, run.steps()[-1]).model
     config = run.info.model
     specials = 4
-    return Found(
-        {
-            "encoder": config.n_encoder_layers,
-            "decoder": config.n_decoder_layers,
-            "heads": config.n_heads,
-            "width": config.d_model,
-            "source": f"{run.tokenizers.source.vocab_size:,}",
-            "target": f"{run.tokenizers.target.vocab_size:,}",
-            "symbols": run.tokenizers.source.vocab_size - specials,
-            "parameters": f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f}",
-            "checkpoints": len(run.steps()),
-        }
-    )
+    layers = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
+    source, target = run.tokenizers.source.vocab_size, run.tokenizers.target.vocab_size
+    tokens = {"source": f"{source:,}", "target": f"{target:,}", "symbols": source - specials}
+    parameters = f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f}"
+    width = {"heads": config.n_heads, "width": config.d_model, "parameters": parameters}
+    return Found({**layers, **tokens, **width, "checkpoints": len(run.steps())})
 
 
 def trained_on(name: str) -> Found:
@@ -75,36 +68,27 @@ def units() -> Found:
 
 def losses(name: str) -> Found:
     """Read where validation loss begins, is lowest and ends, and the other losses at the end."""
-    valid, steps = curve(name, "valid_loss"), run_of(name).steps()
+    valid, (first, *_, last) = curve(name, "valid_loss"), run_of(name).steps()
     best = min(valid, key=valid.__getitem__)
-    return Found(
-        {
-            "first": f"{valid[steps[0]]:.2f}",
-            "lowest": f"{valid[best]:.2f}",
-            "best": f"{best:,}",
-            "last": f"{valid[steps[-1]]:.2f}",
-            "train": f"{curve(name, 'train_sample_loss')[steps[-1]]:.2f}",
-            "batches": f"{list(curve(name, 'train_loss').values())[-1]:.2f}",
-            "words": f"{run_of(name).tokenizers.target.vocab_size:,}",
-        }
-    )
+    losses = {
+        "first": valid[first],
+        "lowest": valid[best],
+        "last": valid[last],
+        "train": curve(name, "train_sample_loss")[last],
+        "batches": list(curve(name, "train_loss").values())[-1],
+    }
+    words = f"{run_of(name).tokenizers.target.vocab_size:,}"
+    shown = {what: f"{loss:.2f}" for what, loss in losses.items()}
+    return Found({**shown, "best": f"{best:,}", "words": words})
 
 
 def losses_of_batches(name: str) -> Found:
     """Read the loss of training batches, a mean over the steps since the line before."""
     found = curve(name, "train_loss")
-    late = [loss for step, loss in found.items() if step > 7_000]
-    return Found(
-        {
-            "a": f"{found[1_000]:.2f}",
-            "b": f"{found[2_000]:.2f}",
-            "c": f"{found[5_000]:.4f}",
-            "d": f"{found[7_000]:.4f}",
-            "e": f"{found[19_000]:.4f}",
-            "last": f"{list(found.values())[-1]:.4f}",
-            "jump": f"{max(late):.2f}",
-        }
-    )
+    at = {"a": 1_000, "b": 2_000, "c": 5_000, "d": 7_000, "e": 19_000, "last": max(found)}
+    shown = {what: f"{found[step]:.{2 if step < 5_000 else 4}f}" for what, step in at.items()}
+    jump = max(loss for step, loss in found.items() if step > 7_000)
+    return Found({**shown, "jump": f"{jump:.2f}"})
 
 
 def table_of_milestones(name: str) -> Found:
@@ -191,11 +175,11 @@ def target_tokens(name: str) -> Found:
 def stored_in_float16() -> Found:
     """Read the type of each tensor of all checkpoints."""
     types = set()
-    for path in (
-        path for name in SHIPPED for path in run_of(name).folder.glob("step-*.safetensors")
-    ):
-        with safe_open(path, framework="numpy") as weights:
-            types |= {weights.get_slice(key).get_dtype() for key in weights.keys()}  # noqa: SIM118
+    for name in SHIPPED:
+        for path in run_of(name).folder.glob("step-*.safetensors"):
+            with safe_open(path, framework="numpy") as weights:
+                keys = weights.keys()
+                types |= {weights.get_slice(key).get_dtype() for key in keys}
     return Found(holds=types == {"F16"}, seen=", ".join(sorted(types)))
 
 
@@ -205,10 +189,8 @@ def commands() -> dict[str, list[str]]:
     section = text.partition("## How the shipped runs were made")[2]
     found = {}
     for line in section.splitlines():
-        words = (
-            shlex.split(line) if line.startswith(".venv/bin/python -m headwise.model.train") else []
-        )
-        if words:
+        if line.startswith(".venv/bin/python -m headwise.model.train"):
+            words = shlex.split(line)
             found[words[words.index("--run") + 1]] = words[3:]
     return found
 
@@ -216,48 +198,35 @@ def commands() -> dict[str, list[str]]:
 def made_by_the_command(name: str) -> Found:
     """Compare the options of the printed command with ``run.json``; some milestones do not ship."""
     info, given = run_of(name).info, parse(commands()[name])
-    all_milestones, left = set(given.training.all_milestones), set(info.training.all_milestones)
-    other = [
-        field.name
-        for field in fields(TrainingConfig)
-        if field.name != "milestones"
-        and getattr(given.training, field.name) != getattr(info.training, field.name)
-    ]
-    sizes = {"source_vocab_size", "target_vocab_size"}  # upper limits, of which less may come
-    other += [
-        field.name
-        for field in fields(type(info.model))
-        if field.name not in sizes
-        and getattr(given.model, field.name) != getattr(info.model, field.name)
-    ]
+    milestones, left = set(given.training.all_milestones), set(info.training.all_milestones)
+    other = _unlike(given.training, info.training) - {"milestones"}
+    other |= _unlike(given.model, info.model) - _UPPER_LIMITS
     numbers = {16: "Sixteen", 17: "seventeen"}
-    seen = "options of model and training are those of run.json" if not other else f"other: {other}"
+    counts = {"left": len(left), "all": len(milestones)}
     return Found(
-        {
-            "left": numbers.get(len(left), len(left)),
-            "all": numbers.get(len(all_milestones), len(all_milestones)),
-        },
-        not other and left <= all_milestones,
-        seen,
+        {which: numbers.get(count, count) for which, count in counts.items()},
+        not other and left <= milestones,
+        f"other than run.json: {sorted(other)}",
     )
+
+
+_UPPER_LIMITS = {"source_vocab_size", "target_vocab_size"}
+"""Settings of which less may come than was asked for."""
+
+
+def _unlike(one: Any, other: Any) -> set[str]:
+    names = [field.name for field in fields(one)]
+    return {name for name in names if getattr(one, name) != getattr(other, name)}
 
 
 def unlike_the_preset(name: str, preset: str) -> Found:
     """List the settings that a run has otherwise than a preset."""
     info, of = run_of(name).info, PRESETS[preset]
-    model, training = (
-        {
-            field.name
-            for field in fields(type(one))
-            if getattr(one, field.name) != getattr(other, field.name)
-        }
-        for one, other in ((info.model, of.model), (info.training, of.training))
-    )
-    expected_model = {"source_vocab_size", "target_vocab_size"}
+    model, training = _unlike(info.model, of.model), _unlike(info.training, of.training)
     expected = {"steps", "schedule", "learning_rate", "warmup_steps", "decay_steps", "milestones"}
     expected |= {"max_tokens", "join", "replace", "address", "bpe_dropout", "plain_epochs"}
     return Found(
-        holds=model <= expected_model and training <= expected,
+        holds=model <= _UPPER_LIMITS and training <= expected,
         seen=f"unlike: {', '.join(sorted(model | training))}",
     )
 

@@ -70,20 +70,11 @@ def best_dictionary(name: str) -> Found:
     scores = _scores(name, "cross")
     layer, head = divmod(int(scores.values.argmax()), scores.values.shape[1])
     best = Head("cross", layer, head)
-    found = scores.precision(best)
-    return Found(
-        {
-            "head": f"{layer + 1}.{head + 1}",
-            "layer": layer + 1,
-            "number": head + 1,
-            "right": scores.right(best),
-            "tokens": scores.tokens,
-            "share": f"{scores.values[layer, head]:.2f}",
-            "low": f"{found.low:.2f}",
-            "high": f"{found.high:.2f}",
-            "chance": f"{scores.chance[layer, head]:.2f}",
-        }
-    )
+    found, counts = scores.precision(best), {"right": scores.right(best), "tokens": scores.tokens}
+    shares = {"share": scores.values[layer, head], "chance": scores.chance[layer, head]}
+    shares |= {"low": found.low, "high": found.high}
+    place = {"head": f"{layer + 1}.{head + 1}", "layer": layer + 1, "number": head + 1}
+    return Found({**counts, **place, **{of: f"{share:.2f}" for of, share in shares.items()}})
 
 
 def copying_heads(name: str) -> Found:

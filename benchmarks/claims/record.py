@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +20,7 @@ class Found:
     holds: bool = True
     """Whether what is claimed beside figures is so."""
     seen: str = ""
-    """By what it was seen, for the table."""
+    """By what it was seen, for who reads the list."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,6 @@ class Claim:
     where: str
     """The file, from the root of the project."""
     find: Callable[[], Found]
-    title: str = ""
-    """What stands in the list in place of the words, as of a table."""
-
-    @property
-    def function(self) -> str:
-        """The function and what it is given, as in Python."""
-        name, given = self.find, ()
-        if isinstance(name, partial):
-            name, given = name.func, name.args
-        return f"{name.__name__}({', '.join(map(repr, given))})"
 
     def said(self, found: Found) -> str:
         """Return the words with the figures that were found."""

@@ -16,16 +16,8 @@ _ONE = _SIZE + "one vocabulary of {source} tokens, " + _REST
 
 _OF_LOGS = (
     Claim("{number} trained models come with it", _README, of_logs.how_many_ship),
-    Claim(
-        f"the one to explore | {_ONE} |",
-        _README,
-        partial(of_logs.size, "en-es"),
-    ),
-    Claim(
-        f"preset `pre-norm` | {_ONE} |",
-        _README,
-        partial(of_logs.size, "de-en"),
-    ),
+    Claim(f"the one to explore | {_ONE} |", _README, partial(of_logs.size, "en-es")),
+    Claim(f"preset `pre-norm` | {_ONE} |", _README, partial(of_logs.size, "de-en")),
     Claim(
         f"preset `books-small` | {_SIZE}two vocabularies of {{source}} and {{target}} words, "
         f"{_REST} |",
@@ -72,12 +64,7 @@ _OF_LOGS = (
         partial(of_logs.made_by_the_command, "en-es"),
     ),
     *(
-        Claim(
-            f"# {name}: {minutes} minutes",
-            _TRAINING,
-            partial(of_logs.made_by_the_command, name),
-            title=f"the command that made {name}",
-        )
+        Claim(f"# {name}: {minutes} minutes", _TRAINING, partial(of_logs.made_by_the_command, name))
         for name, minutes in (("de-en", 87), ("books-small", 85), ("copy", 3))
     ),
     Claim(
@@ -92,12 +79,7 @@ _OF_LOGS = (
         partial(of_logs.losses_of_batches, "books-small"),
     ),
     *(
-        Claim(
-            "{rows}",
-            _BESIDE,
-            partial(of_logs.table_of_milestones, name),
-            title=f"the table of loss, BLEU and chrF of {name}",
-        )
+        Claim("{rows}", _BESIDE, partial(of_logs.table_of_milestones, name))
         for name in ("en-es", "de-en", "books-small")
     ),
     Claim(
@@ -139,9 +121,7 @@ _OF_MAKING = (
         partial(of_logs.joined_from, "en-es"),
     ),
     Claim(
-        "{tokens} M target tokens in 112 minutes",
-        _BESIDE,
-        partial(of_logs.target_tokens, "en-es"),
+        "{tokens} M target tokens in 112 minutes", _BESIDE, partial(of_logs.target_tokens, "en-es")
     ),
     Claim(
         "{encoder} + {decoder} layers of D = {width} instead of 3 + 3 of 192, dropout 0.3, a "
@@ -188,7 +168,6 @@ _OF_HEADS = (
         "```\n{links}\n``` In `3-5`, *red*, word 3 of the source, is aligned with *rojo*",
         "docs/from-the-shell.md",
         partial(of_heads.aligned_words, "en-es"),
-        title="the alignment of *Where is my red book?*",
     ),
     Claim(
         "of the {heads} heads of cross-attention of `en-es`, the two with most weight on `</s>` "
