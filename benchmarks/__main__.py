@@ -1,8 +1,7 @@
 """Headwise beside the tools that one would pick instead: ``python -m benchmarks``.
 
-Runs all parts, or those that are named, and writes ``results.md`` and ``results.json`` into a
-folder; git keeps only the first. Peers are in ``benchmarks/requirements.txt``. Nothing else should
-run meanwhile.
+Runs all parts, or those that are named, and writes ``results.md`` into a folder. Peers
+are in ``benchmarks/requirements.txt``. Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class BenchmarkArguments:
     rounds: int = 10
     """Alternating runs of everything that is compared."""
     out: Path = Path(__file__).parent
-    """Folder for results.md and results.json."""
+    """Folder for results.md."""
 
 
 def main(arguments: BenchmarkArguments) -> int:

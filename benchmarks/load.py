@@ -12,16 +12,14 @@ off.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import random
 import sys
 import time
 from collections.abc import Awaitable, Iterator
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import count, islice
-from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -62,8 +60,6 @@ class LoadArguments:
     """If not 0: all sessions press Enter at the same moment, every so many seconds."""
     run: str = "en-es"
     """A run that sentences are shipped for."""
-    json: Path | None = None
-    """File to write the results to."""
 
     def __post_init__(self) -> None:
         """Check when sessions type.
@@ -222,9 +218,6 @@ def main(arguments: LoadArguments) -> int:
     """The results on standard output, faults after them; 1 if there are any."""
     torch.set_num_threads(1)
     stages = asyncio.run(run_stages(arguments))
-    if arguments.json is not None:
-        results = {"arguments": asdict(arguments), "stages": [asdict(stage) for stage in stages]}
-        arguments.json.write_text(json.dumps(results, indent=2, default=str) + "\n")
     faults = [fault for stage in stages for fault in stage.faults]
     return told(table(stages, arguments.minutes), faults)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-import string
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,10 @@ from headwise.model.checkpoint import (
 from headwise.model.config import BOS, EOS, PAD, TrainingConfig, TransformerConfig
 from headwise.model.run_info import Counts, DataSource, RunInfo
 from headwise.model.tokenizer import TokenizerPair
-from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
 
 VOCABULARY = 9_760
+"""Tokens of en-es, whose tokenizers are taken."""
 _MUTE = -100.0
 """Bias of a token that is never chosen; a far lower one costs the logits their digits."""
 
@@ -58,17 +56,6 @@ def ids_of(batch: int, length: int, *, seed: int) -> Tensor:
     """Random tokens, none of them special: (batch, length)."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(EOS + 1, VOCABULARY, (batch, length), generator=generator)
-
-
-def tokenizers_of(vocabulary: int = VOCABULARY) -> TokenizerPair:
-    """Whole words, as many as the vocabulary has room for; a token for each."""
-    letters = itertools.product(string.ascii_lowercase, repeat=4)
-    words = ["".join(word) for word in itertools.islice(letters, vocabulary - EOS - 1)]
-    texts = [" ".join(words[n : n + 1_000]) for n in range(0, len(words), 1_000)]
-    pairs = [Pair(text, text) for text in texts] * 2  # single words may be left out
-    return TokenizerPair.train(
-        pairs, kind="word", vocab_sizes=(vocabulary, vocabulary), shared=True
-    )
 
 
 def write_run(folder: Path, model: Transformer, tokenizers: TokenizerPair) -> TrainedRun:

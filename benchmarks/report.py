@@ -1,13 +1,11 @@
-"""What a part of the benchmarks finds: tables, rules and every measurement; and ``results.md``."""
+"""What a part of the benchmarks finds: tables and rules, and ``results.md``."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -58,8 +56,6 @@ class Findings:
     tables: list[Table] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    raw: dict[str, Sequence[float]] = field(default_factory=dict)
-    """Every single measurement, for the JSON file."""
     fault: str = ""
     """Why it could not be measured."""
     seconds: float = 0.0
@@ -103,19 +99,11 @@ tokens, float32, unless said.
 
 
 def write_results(parts: Sequence[Findings], folder: Path, *, rounds: int) -> None:
-    """Write both files anew."""
+    """Write ``results.md`` anew."""
     folder.mkdir(parents=True, exist_ok=True)
-    on = machine()
-    content = {
-        "command": " ".join(["python -m benchmarks", *sys.argv[1:]]),
-        "rounds": rounds,
-        "machine": on,
-        "parts": [asdict(part) for part in parts],
-    }
-    (folder / "results.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     rules = [rule for part in parts for rule in part.rules]
     blocks = [_HEAD.format(rounds=rounds)]
-    blocks += ["\n".join(f"* {name}: {value}" for name, value in on.items()) + "\n"]
+    blocks += ["\n".join(f"* {name}: {value}" for name, value in machine().items()) + "\n"]
     blocks += ["## What must hold\n", _verdict(rules), _text(Table("", _COLUMNS, _rows(rules)))]
     for part in parts:
         blocks += [f"## {part.part}\n"]

@@ -17,25 +17,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.models import ids_of, model_of, tokenizers_of
+from benchmarks.models import Sentences, ids_of, model_of
 from benchmarks.peers.marian import attention_of, generate, logits_of, marian_of
 from benchmarks.peers.torch_nn import TorchTransformer
 from benchmarks.report import Findings
 from benchmarks.rounds import Seconds, in_rounds, ratio
+from headwise.model.checkpoint import open_trained_run
 from headwise.model.decoding.greedy import greedy as decode
 from headwise.model.hooks import capture as recording
 from headwise.model.hooks import hook_names
 from headwise.model.transformer import Transformer
-from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
-
-
-def _timed(
-    found: Findings, case: str, calls: dict[str, Callable[[], object]], rounds: int
-) -> Seconds:
-    seconds = in_rounds(calls, rounds)
-    found.raw |= {f"{found.part}, {case}, {name} (s)": each for name, each in seconds.items()}
-    return seconds
 
 
 def _milliseconds(seconds: Seconds) -> list[float]:
@@ -58,7 +50,7 @@ def forward(found: Findings, rounds: int) -> None:
         }
         for other in ("Marian", "torch.nn"):
             torch.testing.assert_close(calls["ours"](), calls[other](), rtol=1e-4, atol=1e-4)
-        seconds = _timed(found, case, calls, rounds)
+        seconds = in_rounds(calls, rounds)
         to_marian, to_torch = (ratio(seconds["ours"], seconds[o]) for o in ("Marian", "torch.nn"))
         rows.append((case, *_milliseconds(seconds), to_marian, to_torch))
         if batch == 1:
@@ -91,7 +83,7 @@ def capture(found: Findings, rounds: int) -> None:
         for name in ("Marian", "TransformerLens"):
             for mine, other in zip(calls["ours"](), calls[name](), strict=True):
                 torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5, msg=f"{name} differs")
-        seconds = _timed(found, case, calls | {"off": partial(ours, *given)}, rounds)
+        seconds = in_rounds(calls | {"off": partial(ours, *given)}, rounds)
         ratios = [ratio(seconds["ours"], each) for each in list(seconds.values())[1:]]
         rows.append((case, *_milliseconds(seconds), *ratios))
         found.rule(f"attention recorded, {case}: time of Marian", ratios[0], 0.8)
@@ -116,12 +108,16 @@ def trace(found: Findings, rounds: int) -> None:
     """
     from benchmarks.peers.bertviz import prepared
 
-    tokenizers = tokenizers_of()
+    tokenizers = open_trained_run("en-es").tokenizers
     rows = []
     for length in (20, 50, 100, 200):
         ours = model_of(max_length=length, endless=True)
-        text = tokenizers.source.decode(ids_of(1, length - 1, seed=1)[0].tolist())
-        own = _trace_of(length, ours, tokenizers, text)
+        text = Sentences(tokenizers, seed=1).of(length)
+        own = run_trace(ours, tokenizers, text)
+        if (len(own.source), len(own.consumed)) != (length, length):
+            raise ValueError(f"expected {length} tokens a side, got {own.source}, {own.consumed}")
+        if failed := [check for check in own.checks if not check.passed]:
+            raise ValueError(f"the trace's own checks failed: {failed}")
         forced = partial(run_trace, ours, tokenizers, text, own.target_ids)
         calls: dict[str, Callable[[], object]] = {
             "forced": forced,
@@ -130,7 +126,7 @@ def trace(found: Findings, rounds: int) -> None:
         }
         for kind, weights in forced().attention.items():
             torch.testing.assert_close(torch.tensor(weights), torch.tensor(own.attention[kind]))
-        seconds = _timed(found, f"{length} tokens", calls, rounds)
+        seconds = in_rounds(calls, rounds)
         times = _milliseconds(seconds)
         rows.append((f"{length} tokens", *times, ratio(seconds["forced"], seconds["BertViz"])))
         if length == 20:
@@ -141,15 +137,6 @@ def trace(found: Findings, rounds: int) -> None:
         "A trace also holds queries, keys, values, streams, embeddings, predictions and the lens "
         "of each layer; BertViz' part holds the weights of attention only."
     )
-
-
-def _trace_of(length: int, *given: Any) -> Trace:
-    made = run_trace(*given)
-    if (len(made.source), len(made.consumed)) != (length, length):
-        raise ValueError(f"expected {length} tokens a side, got {made.source}, {made.consumed}")
-    if failed := [check for check in made.checks if not check.passed]:
-        raise ValueError(f"the trace's own checks failed: {failed}")
-    return made
 
 
 def greedy(found: Findings, rounds: int) -> None:
@@ -174,7 +161,7 @@ def greedy(found: Findings, rounds: int) -> None:
                 targets = [calls["ours"](), calls["Marian"]().tolist(), calls["CTranslate2"]()]
                 if targets != [targets[0]] * 3 or len(targets[0][0]) != tokens + 1:
                     raise ValueError("a peer decodes something else than ours")
-                seconds = _timed(found, f"batch {batch}", calls, rounds)
+                seconds = in_rounds(calls, rounds)
                 speeds = [tokens * batch / median(values) for values in seconds.values()]
                 times = [ratio(seconds[o], seconds["ours"]) for o in ("Marian", "CTranslate2")]
                 rows.append((f"batch {batch}", *speeds, *times))
@@ -207,7 +194,7 @@ def training(found: Findings, rounds: int) -> None:
         losses = {name: call() for name, call in calls.items()}
         if any(abs(loss / losses["ours"] - 1) > rounding for loss in losses.values()):
             raise ValueError(f"the first losses differ: {losses}")
-        seconds = _timed(found, precision, calls, rounds)
+        seconds = in_rounds(calls, rounds)
         better = [min(pair) for pair in zip(seconds["Marian"], seconds["torch.nn"], strict=True)]
         times = ratio(better, seconds["ours"])
         speeds = (pairs * tokens / median(values) for values in seconds.values())

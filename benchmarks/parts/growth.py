@@ -64,7 +64,6 @@ def measure(found: Findings, rounds: int) -> None:
     found.table("Growth with tokens", columns, rows)
     for name, values in grown.items():
         found.rule(f"{name}: exponent of tokens", exponent(values), _MOST)
-        found.raw |= {f"{name}, {n:,} tokens": each for n, each in figures[name].items()}
     found.notes += _NOTES
 
 

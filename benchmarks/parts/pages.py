@@ -118,12 +118,6 @@ def _row(
     seconds, received = zip(*((each.seconds, float(each.received)) for each in ours), strict=True)
     sizes, drawing = zip(*theirs, strict=True)
     of = f"pages, {tokens} tokens"
-    found.raw |= {
-        f"{of}, ours (bytes)": received,
-        f"{of}, BertViz (bytes)": sizes,
-        f"{of}, ours (s)": seconds,
-        f"{of}, BertViz (s)": [each for each in drawing if math.isfinite(each)],
-    }
     p95, share = float(np.percentile(seconds, 95)), median(received) / median(sizes)
     if tokens == 100:
         found.rule(f"{of}: bytes of BertViz", share, 1 / 20)

@@ -32,7 +32,6 @@ def measure(found: Findings, rounds: int) -> None:
     found.table(title, ("", "median (s)", "least (s)", "most (s)"), rows)
     for what, each in times.items():
         found.rule(f"reruns: seconds of processor, {what}", median(each), MOST[what])
-        found.raw[f"reruns: {what} (s)"] = each
 
 
 async def _drive(server: Server) -> dict[str, list[float]]:

@@ -62,7 +62,6 @@ def measure(found: Findings, rounds: int) -> None:
     rows = [(since, median(each), min(each), max(each)) for since, each in times.items()]
     columns = ("", "median (s)", "fastest (s)", "slowest (s)")
     found.table(f"Until the first map, {rounds} starts", columns, rows)
-    found.raw |= times
     found.rule("start: seconds to the first map", median(times[_SINCE[0]]), 3.0)
     what = "start: seconds to the first map of a second browser"
     found.rule(what, median(times[_SINCE[2]]), 1.5)
