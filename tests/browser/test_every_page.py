@@ -30,11 +30,19 @@ LINK = {"q": SENTENCE, "target": TARGET, "kind": "encoder_self", "layer": "2", "
 TEXTS_OF_OURS = (".st-key-large .xtick text", ".st-key-about-run p")
 """A label of a map, and what is said of the run."""
 RIGHT_EDGES = "all => all.map(element => element.getBoundingClientRect().right)"
-MAPS_ARE_HIGH_UP = """() => {
-    const [mosaic] = visible('.st-key-mosaic');
-    return everywhere('[aria-label^="Tokens of"]').length === 2
-        && mosaic.getBoundingClientRect().top <= 0.45 * innerHeight;
+MAP_ON_SCREEN = """() => {
+    const [chart] = visible('.st-key-large .js-plotly-plot');
+    const [cells] = chart.querySelectorAll('.nsewdrag');
+    const {top, left, right, bottom} = chart.getBoundingClientRect();
+    const seen = (right - left) * (Math.min(bottom, innerHeight) - top);
+    const [{z}] = chart._fullData, {width, height} = cells.getBoundingClientRect();
+    const labels = ['.xtick', '.ytick'].map(each => chart.querySelectorAll(each).length);
+    if (everywhere('[aria-label^="Tokens of"]').length !== 2) return undefined;
+    const missing = [z[0].length - labels[0], z.length - labels[1]];
+    const share = seen / innerWidth / innerHeight;
+    return [top, share, width / z[0].length, height / z.length, ...missing];
 }"""
+"""Where the large map begins, its share of the screen, a cell's size, and labels left out."""
 SEEN_TOKENS = """() => {
     const all = everywhere('[aria-label^="Tokens of the source"] .token');
     return all.filter((_, place) => EACH).map((token) => {
@@ -349,13 +357,29 @@ def test_plotly_is_loaded_before_there_is_a_chart(app: App) -> None:
 # A long sentence
 
 
-def test_it_leaves_the_maps_where_they_are_seen_first(app: App) -> None:
-    """In the upper 45% of a laptop's screen."""
+@pytest.mark.parametrize("screen", [(1280, 800), (1440, 900), (1920, 1080)])
+def test_the_map_is_what_is_seen_first(new_app: NewApp, screen: tuple[int, int]) -> None:
+    """Square cells of 14 to 72 pixels, all with labels, from the upper 250 pixels of the screen on.
+
+    It has most of what the overview leaves of the screen, unless its cells are as large as any.
+    """
+    app = new_app(viewport={"width": screen[0], "height": screen[1]})
+    for sentence in ("I love you.", SENTENCE, LONG, VERY_LONG[:220]):
+        app.open(run="en-es", q=sentence)
+        top, share, *cell, columns, rows = app.find(MAP_ON_SCREEN)
+        assert top <= 250
+        assert cell[0] == pytest.approx(cell[1], abs=0.1)
+        assert 14 <= cell[0] <= 72
+        assert share >= 0.29 or cell[0] == 72
+        assert (columns, rows) == (0, 0)
+
+
+def test_it_leaves_the_map_where_it_is_seen_first(app: App) -> None:
+    """Also if there is something to be said of it."""
     app.page.set_viewport_size({"width": 1280, "height": 800})
-    for asked in ({}, {"step": 0}, {"q": VERY_LONG}, {"q": VERY_LONG, "step": 0}):
+    for asked in ({"step": 0}, {"q": VERY_LONG}, {"q": VERY_LONG, "step": 0}):
         app.open(run="en-es", **asked)
-        app.read("mosaic", "true")
-        app.expect(MAPS_ARE_HIGH_UP, True)
+        assert app.find(MAP_ON_SCREEN)[0] <= 320
 
 
 def test_the_first_click_after_it_counts(new_app: NewApp) -> None:

@@ -103,7 +103,7 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
     app.expect_read("mosaic", "gd.layout.shapes.length", 1)
     picture = saved(app, "mosaic")
     expect_printable(picture, "85")
-    assert {"weight, colours by √", "0.5", "head 4", "layer 3"} <= words(picture)
+    assert {"weight (√ scale)", "0.5", "head 4", "layer 3"} <= words(picture)
     app.expect_read("mosaic", "gd._fullData[2].visible", False)
     title = app.read("large", "gd.layout.annotations[1].text").replace("<br>", " ")
     picture = saved(app, "large")

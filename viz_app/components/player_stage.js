@@ -190,7 +190,7 @@ export function legend(data) {
     context.fillRect(at, 0, 1, 1);
   });
   const ticks = TICKS.map((tick) => html("span", "", tick, { style: `left: ${100 * tick}%` }));
-  const said = html("span", "", "weight, colours by √, on one scale for all checkpoints");
+  const said = html("span", "", "weight (√ scale), one for all checkpoints");
   const masked = html("span", "masked", [html("i"), "masked: later than the query"]);
   return [said, html("div", "scale", [canvas, ...ticks]), ...(data.allowed === null ? [] : [masked])];
 }

@@ -33,10 +33,10 @@ export default function (component) {
   }
   const scrolled = root.firstChild?.scrollLeft ?? 0;
   root.replaceChildren(row, state.more);
-  state.all = `show all ${buttons.length}`;
+  Object.assign(state, { all: `show all ${buttons.length}`, chosen: buttons[data.chosen] });
   fold(state);
   row.scrollLeft = scrolled;
-  if (data.chosen in buttons) bringIntoView(row, buttons[data.chosen]);
+  bringIntoView(state);
   if (focused !== undefined) buttons[start]?.focus();
 }
 
@@ -46,7 +46,10 @@ function build(root) {
     state.open = !state.open;
     fold(state);
   });
-  new ResizeObserver(() => fold(state)).observe(root);
+  new ResizeObserver(() => {
+    fold(state);
+    bringIntoView(state); // what comes beside it takes room
+  }).observe(root);
   return state;
 }
 
@@ -58,8 +61,10 @@ function fold({ root, open, more, all }) {
   more.hidden = !open && row.scrollWidth <= row.clientWidth;
 }
 
-// Scrolls the row, but not the page, so that a token is seen.
-function bringIntoView(row, token) {
-  const [frame, box] = [row, token].map((each) => each.getBoundingClientRect());
+// Scrolls the row, but not the page, so that the chosen token is seen.
+function bringIntoView({ root, chosen }) {
+  if (!chosen) return;
+  const row = root.firstChild;
+  const [frame, box] = [row, chosen].map((each) => each.getBoundingClientRect());
   row.scrollLeft += Math.min(0, box.left - frame.left - 2) + Math.max(0, box.right - frame.right + 2);
 }

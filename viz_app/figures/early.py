@@ -20,7 +20,10 @@ _ACROSS = "bottom:100%;transform:translateX(-50%)"
 _UPRIGHT = (
     "bottom:calc(100% + 3px);writing-mode:vertical-rl;transform:translateX(-50%) rotate(180deg)"
 )
-_DOWN = "right:calc(100% + 1px);transform:translateY(50%)"
+_SLANTED = (
+    "bottom:calc(100% + 3px);transform-origin:0 100%;transform:translate(.4em,0) rotate(ANGLEdeg)"
+)
+_DOWN = "right:calc(100% + APARTpx);transform:translateY(50%)"
 """Where a label stands above the cells, so too if it is read from below, and left of them."""
 _MOST_CELLS = 40_000
 """Cells beyond which the picture would take longer on its way than it is seen."""
@@ -43,20 +46,21 @@ def early_map(figure: go.Figure) -> str:
         return ""
     layout = figure.layout
     margin, font = layout.margin, layout.font
-    start = (layout.xaxis.domain or (0, 1))[0]
-    upright = _UPRIGHT if layout.xaxis.tickangle == -90 else _ACROSS
+    angle = layout.xaxis.tickangle or 0
+    turned = {0: _ACROSS, -90: _UPRIGHT}.get(angle, _SLANTED.replace("ANGLE", f"{angle:g}"))
     columns = "".join(
-        f'<i style="left:{at:.3%};{upright}">{text}</i>' for at, text in _labels(layout.xaxis)
+        f'<i style="left:{at:.3%};{turned}">{text}</i>' for at, text in _labels(layout.xaxis)
     )
+    down = _DOWN.replace("APART", f"{(layout.yaxis.ticklabelstandoff or 2) - 1}")
     rows = "".join(
-        f'<i style="bottom:{at:.3%};{_DOWN}">{text}</i>' for at, text in _labels(layout.yaxis)
+        f'<i style="bottom:{at:.3%};{down}">{text}</i>' for at, text in _labels(layout.yaxis)
     )
     return (
         f'<div class="early-map" aria-hidden="true" style="height:{layout.height}px;'
         f'color:{font.color};font-size:{font.size}px">'
         f'<div style="inset:{margin.t}px {margin.r}px {margin.b}px {margin.l}px">{rows}'
-        f'<div style="inset:0 0 0 {start:.3%}">{"".join(map(_image, maps))}{columns}'
-        f"{''.join(map(_title, layout.annotations))}</div></div></div>"
+        f"{''.join(map(_image, maps))}{columns}"
+        f"{''.join(map(_title, layout.annotations))}</div></div>"
     )
 
 

@@ -107,7 +107,8 @@ def mosaic(
         for layer, y in enumerate(down)
         for head, x in enumerate(across)
     ]
-    tall = (width - 70) / heads * min(1.6, max(0.5, queries / keys))
+    high = min(1.6, max(0.5, queries / keys))  # of a map, as a multiple of its width
+    tall = (width - 68) / heads * high
     shapes = []
     if selected is not None:
         layer, head = selected
@@ -134,7 +135,10 @@ def mosaic(
             "height": round(34 + tall * layers),
             "margin": {"l": 62, "r": 6, "t": 26, "b": 8},
             "hoverdistance": -1,
-            "meta": {"width": width},
+            "meta": {
+                "width": width,
+                "fit": {"columns": heads, "rows": layers * high, "least": 18, "most": 120},
+            },
             **_head_axes(cells.shape, across, [f"head {n + 1}" for n in range(heads)], down),
             "shapes": shapes,
         },

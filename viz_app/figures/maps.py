@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from headwise.viz_app.figures.matrix import (
     COLOUR_BAR,
-    LARGEST_CELL,
     MARK,
     MapAxes,
     Target,
@@ -46,6 +45,8 @@ from headwise.viz_app.figures.theme import (
 )
 from headwise.viz_app.records.trace import Floats
 
+_MARK = 12
+"""Pixels of the mark left of a row, with what separates it from the label."""
 _SMALLEST_CROSSED = 7.0
 """Pixels of the smallest cell of a mask in which a cross can be recognised."""
 _LARGEST_OF_MASK, _RIGHT_OF_MASK, _LEAST_WIDTH = 30.0, 12, 200
@@ -65,35 +66,39 @@ def attention_map(
 ) -> go.Figure:
     """Draw one attention map on the fixed range 0 to 1.
 
-    Trace 0 is the map at full resolution, (Q, M). With a ``selected`` row, the last trace has one
-    marker for each row, left of the map; a ``column`` is framed. The mouse reads what is
-    ``measured``, of which ``query`` and key.
+    Trace 0 is the map at full resolution, (Q, M). With a ``selected`` row, each row has a mark left
+    of the map; a ``column`` is framed. The mouse reads what is ``measured``, of which ``query`` and
+    key.
     """
     theme, shapes = axes["theme"], []
     hover = f"{query} %{{y}}<br>key %{{x}}<br>{escape_plotly(measured)} %{{z:.4f}}"
     data, layout = matrix(weights, measured=measured, hover=hover, **axes)
     if selected is not None:
-        n_rows, n_columns = weights.shape
-        # About as wide as a triangle, whether cells have their full width or fill the page's.
-        share = 12 / (12 + min(LARGEST_CELL * n_columns, 400))
-        row = (layout["height"] - layout["margin"]["t"] - layout["margin"]["b"]) / n_rows
-        triangle = {
-            "symbol": "triangle-right",
-            "size": min(9, max(2, row - 1)),
-            "color": [theme.accent if i == selected else theme.line for i in range(n_rows)],
-        }
-        beside = {"x": [0.5] * n_rows, "y": list(range(n_rows)), "xaxis": "x2", "mode": "markers"}
-        read = {"meta": MARK, "hovertemplate": "choose this row<extra></extra>"}
-        data.append({"type": "scatter", **beside, "marker": triangle, **read})
-        layout["xaxis"]["domain"] = [share, 1]
-        layout["xaxis2"] = {"domain": [0, share], "range": [0, 1], "visible": False}
-        layout["yaxis"] |= {"anchor": "free", "position": 0}
+        layout["margin"]["l"] += _MARK
+        layout["meta"]["readable"] += _MARK
+        if layout["width"] is not None:
+            layout["width"] += _MARK
+        layout["yaxis"]["ticklabelstandoff"] += _MARK
+        others = [row for row in range(len(weights)) if row != selected]
+        shapes += [
+            row_marks(marked, len(weights), colour)
+            for marked, colour in ((others, theme.line), ([selected], theme.accent))
+        ]
         framed = (selected - 0.5, selected + 0.5)
         shapes.append(frame((0, 1), framed, theme=theme, width=1.5, xref="x domain", yref="y"))
     if column is not None:
         framed = (column - 0.5, column + 0.5)
         shapes.append(frame(framed, (0, 1), theme=theme, width=1, xref="x", yref="y domain"))
     return new_figure(theme, data, layout | {"shapes": shapes})
+
+
+def row_marks(rows: Sequence[int], count: int, colour: str) -> Properties:
+    """Return a shape: a triangle left of some of ``count`` rows."""
+    half = min(0.35, max(0.08, count / 100))  # of a row: some pixels, however high rows are drawn
+    path = " ".join(f"M-{_MARK},{row - half} L-3,{row} L-{_MARK},{row + half} Z" for row in rows)
+    place = {"xref": "x domain", "xsizemode": "pixel", "xanchor": 0, "yref": "y"}
+    filled = {"fillcolor": colour, "line": {"width": 0}}
+    return {"type": "path", "name": MARK, "path": path, **place, **filled}
 
 
 def difference_map(difference: Floats, **axes: Unpack[MapAxes]) -> go.Figure:

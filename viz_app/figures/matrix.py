@@ -34,8 +34,14 @@ MARK, PRINTED = "mark", "printed"
 selected; ``meta`` of traces that only a saved picture shows."""
 LARGEST_CELL, COLOUR_BAR = 40.0, 80
 """Most pixels of a cell, and pixels of a colour bar with its labels and its name."""
+LEAST_SQUARE, MOST_SQUARE = 14.0, 72.0
+"""Pixels of the cells of a map that fills its place."""
+_ALL_SQUARES, _PHONE = 64, 340
+"""Rows or columns of such a map beyond which its cells are smaller, and its place on a phone."""
 _LABEL, _TITLE_LETTER, _TOUCHED = 12, 6, 16
 """Least pixels from a label to the next, of a letter of a title, and of a cell on a phone."""
+_LETTER = 6.4
+"""Pixels of a letter of a label, at most on average."""
 _LONGEST_LABEL = 22
 """Most characters of a label; longer ones are cut off."""
 _ALL_LABELLED, _ROWS_LABELLED = 20, 60
@@ -186,7 +192,36 @@ def bar_ticks(signed: bool, height: float) -> list[float]:
 
 def label_width(labels: Sequence[str]) -> int:
     """Return how many pixels the labels of an axis need."""
-    return 12 + round(6.4 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
+    return 12 + round(
+        _LETTER * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0)
+    )
+
+
+def label_angle(labels: Sequence[str], pixels: float) -> int:
+    """Return by how many degrees labels above columns of so many pixels are turned.
+
+    They stand level where all fit, else they slant, the steeper the nearer they are to each other.
+    """
+    if label_width(labels) - 6 <= pixels:
+        return 0
+    if pixels < LEAST_SQUARE:
+        return -90
+    return -45 if pixels >= _TOUCHED else -60
+
+
+def _label_height(labels: Sequence[str], angle: int) -> int:
+    """Return how many pixels labels that are turned need above the cells."""
+    turn = math.radians(-angle)
+    return 12 + round((label_width(labels) - 12) * math.sin(turn) + 8 * math.cos(turn))
+
+
+def _beyond(labels: Sequence[str], pixels: float, angle: int) -> float:
+    """Return how many pixels slanted labels go on beyond the last of their columns."""
+    along = math.cos(math.radians(angle)) * (angle != 0)
+    return max(
+        along * label_width([label]) - (len(labels) - place - 0.5) * pixels
+        for place, label in enumerate(labels)
+    )
 
 
 def label_step(count: int, pixels: float) -> int:
@@ -224,10 +259,10 @@ def row_axis(labels: Sequence[str], pixels: float) -> Properties:
     return {"range": [len(labels) - 0.5, -0.5], **token_axis(labels, pixels)}
 
 
-def key_axis(labels: Sequence[str], pixels: float) -> Properties:
-    """Return properties of an axis whose labels stand upright above the cells."""
-    upright = {"side": "top", "tickangle": -90, "range": [-0.5, len(labels) - 0.5]}
-    return upright | token_axis(labels, pixels)
+def key_axis(labels: Sequence[str], pixels: float, angle: int = -90) -> Properties:
+    """Return properties of an axis whose labels stand above the cells, turned by an angle."""
+    above = {"side": "top", "tickangle": angle, "range": [-0.5, len(labels) - 0.5]}
+    return above | token_axis(labels, pixels)
 
 
 # The whole
@@ -248,6 +283,10 @@ class MapAxes(TypedDict):
     width: NotRequired[int]
     """Pixels that the figure has at least, 760 if left out; without many columns it takes fewer and
     says so in its layout."""
+    square: NotRequired[bool]
+    """Whether cells are squares, which a page may draw as large as there is room: ``meta`` then has
+    what it needs for this, as ``fit``. A legend of the page says what colours mean, but for
+    differences."""
 
 
 def matrix(
@@ -267,41 +306,59 @@ def matrix(
         raise ValueError(f"expected at least one cell to draw, got {cells.shape}")
     if cells.shape != (expected := (len(rows), len(columns))):
         raise ValueError(f"expected {expected} cells for the labels, got {cells.shape}")
-    left = label_width([*rows, axes["row_title"]])
+    square = axes.get("square", False)
+    has_bar = signed or not square
+    left = max(label_width(rows), 12 + _TITLE_LETTER * len(axes["row_title"]))
+    least, narrow = 1.0, width
+    if square:
+        least, narrow = LEAST_SQUARE * min(1, _ALL_SQUARES / max(cells.shape)), _PHONE
+    beside = left + has_bar * COLOUR_BAR
+    angle = label_angle(columns, max(least, (narrow - beside) / len(columns))) if square else -90
     title = axes["column_title"]
-    step = label_step(len(columns), max(1.0, (width - left - COLOUR_BAR) / len(columns)))
+    step = label_step(len(columns), max(least, (width - beside) / len(columns)))
     if step > 1:
         title += f"{', ' if title else ''}a label for each {step} columns"
     lines = textwrap.wrap(title, max(16, (width - left) // _TITLE_LETTER)) or [""]
-    top = label_width(columns) + 6 + 14 * len(lines)
+    top = 6 + 14 * len(lines) + _label_height(columns, angle)
     # Enough for the colour bar, and for a title that is wider than its few columns.
     longest = _TITLE_LETTER * max(map(len, lines))
-    right = max(COLOUR_BAR, longest - round(LARGEST_CELL * len(columns)))
-    cell = min(LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
-    row = min(30.0, max(cell, row_pixels(len(rows), room=640, most=17)))
+    right = max(
+        COLOUR_BAR if has_bar else 10,
+        longest - round(LARGEST_CELL * len(columns)),
+        math.ceil(_beyond(columns, least, angle)),
+    )
+    cell = min(LARGEST_CELL, max(least, (width - left - right) / len(columns)))
+    row = cell if square else min(30.0, max(cell, row_pixels(len(rows), room=640, most=17)))
     name, scale = (
         (measured, difference_scale(theme)) if signed else (by_root(measured), weight_scale(theme))
     )
-    bar = colour_bar(theme, name, bar_ticks(signed, row * len(rows)))
-    limits = (-1 if signed else 0, 1)
-    data = [heat_map(cells.astype(np.float32), limits, scale, hover=hover, colorbar=bar)]
+    limits: tuple[float, float] = (-1 if signed else 0, 1)
+    ticks = bar_ticks(signed, row * len(rows))
+    bar = {"colorbar": colour_bar(theme, name, ticks)} if has_bar else {"showscale": False}
+    data = [heat_map(cells.astype(np.float32), limits, scale, hover=hover, **bar)]
     if allowed is not None and not allowed.all():
         data.append(masked_cells(allowed, theme))
+    if not has_bar:
+        data.append(printed_bar(name, limits=limits, scale=scale, ticks=ticks, theme=theme))
     # Each title stands where its labels begin: that of the rows above the first of them.
     corner = {"xref": "x domain", "yref": "paper", "x": 0, "y": 1, "align": "left"}
     of_rows = {"xanchor": "right", "xshift": -6, "yanchor": "bottom"}
     of_columns = {"xanchor": "left", "yanchor": "top", "yshift": top}
+    fit = {"columns": len(columns), "rows": len(rows), "least": least, "most": MOST_SQUARE}
     layout = {
         "height": round(top + row * len(rows) + 12),
         # Many columns take what width there is; few stay square.
-        "width": round(left + cell * len(columns) + right) if cell == LARGEST_CELL else None,
+        "width": round(left + cell * len(columns) + right)
+        if square or cell == LARGEST_CELL
+        else None,
         "margin": {"l": left, "r": right, "t": top, "b": 12},
         "meta": {
             "width": width,
             "readable": left + right + labels_width(columns, cell),
             "touched": left + right + _TOUCHED * len(columns),
-        },
-        "xaxis": key_axis(columns, cell),
+        }
+        | ({"fit": fit} if square else {}),
+        "xaxis": key_axis(columns, cell, angle),
         "yaxis": row_axis(rows, row),
         "annotations": [
             note(escape_plotly(axes["row_title"]), theme, **corner, **of_rows),

@@ -109,7 +109,7 @@ def weight_scale(theme: Theme) -> Scale:
 
 def by_root(name: str) -> str:
     """Return the name of what a scale of ``weight_scale`` shows, which is not linear."""
-    return f"{name}, colours by √"
+    return f"{name} (√ scale)"
 
 
 def difference_scale(theme: Theme) -> Scale:

@@ -94,8 +94,9 @@ def scale_legend(theme: Theme, name: str, *, masked: bool = False) -> str:
     square = f"display:inline-block;width:.7rem;height:.7rem;background:{theme.masked}"
     grey = f' · <span style="{square}"></span> masked'
     return (
-        f'<span style="font-size:.85rem;color:{theme.muted};white-space:nowrap">{by_root(name)}: 0 '
-        f'<span style="{bar}"></span> 1{grey if masked else ""}</span>'
+        f'<span style="font-size:.85rem;color:{theme.muted}">{by_root(name)}: '
+        f'<span style="white-space:nowrap">0 <span style="{bar}"></span> 1</span>'
+        f"{grey if masked else ''}</span>"
     )
 
 

@@ -176,7 +176,7 @@ def test_distances_are_drawn_on_the_fixed_range_of_weights_and_unknown_ones_as_d
     assert (bar.meta, bar.visible, bar.marker.colorbar.title.text) == (
         PRINTED,
         False,
-        "distance, colours by √",
+        "distance (√ scale)",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +21,7 @@ from headwise.viz_app.figures.maps import (
     similarity_map,
     vector_map,
 )
-from headwise.viz_app.figures.matrix import COLOUR_BAR, LARGEST_CELL, label_width
+from headwise.viz_app.figures.matrix import COLOUR_BAR, LARGEST_CELL, LEAST_SQUARE, label_width
 from headwise.viz_app.figures.theme import LIGHT, Theme, difference_scale, weight_scale
 
 AWKWARD = ("<b>", "&lt;", "$x$", "%{z}", "niña")
@@ -134,13 +136,17 @@ def test_masked_cells_lie_over_the_map_in_their_own_colour(
     assert len(draw(allowed=np.ones((5, 3), dtype=bool)).data) == 1
 
 
-def test_rows_have_markers_to_select_them_and_row_and_column_are_framed() -> None:
+def test_rows_have_marks_to_select_them_and_row_and_column_are_framed() -> None:
     figure = draw_attention(selected=3, column=1, allowed=ALLOWED)
-    markers = figure.data[2]
-    assert list(markers.y) == [0, 1, 2, 3, 4]
-    expected = [LIGHT.accent if row == 3 else LIGHT.line for row in range(5)]
-    assert list(markers.marker.color) == expected
-    row, column = figure.layout.shapes
+    *marks, row, column = figure.layout.shapes
+    middles = {
+        mark.fillcolor: re.findall(r"L-3,(\d+) ", mark.path)
+        for mark in marks
+        if (mark.xref, mark.xanchor, mark.xsizemode) == ("x domain", 0, "pixel")
+    }
+    assert middles == {LIGHT.line: ["0", "1", "2", "4"], LIGHT.accent: ["3"]}
+    room = figure.layout.margin.l - draw_attention(allowed=ALLOWED).layout.margin.l
+    assert room >= max(-float(x) for mark in marks for x in re.findall(r"[ML](-\d+)", mark.path))
     assert (row.y0, row.y1, row.xref) == (2.5, 3.5, "x domain")
     assert (column.x0, column.x1, column.yref) == (0.5, 1.5, "y domain")
 
@@ -207,7 +213,58 @@ def test_each_axis_drops_labels_that_would_touch_and_says_so(
     assert not signs or f"each {across} columns" in signs[0].replace("<br>", " ")
 
 
+@pytest.mark.parametrize(
+    ("labels", "angle"),
+    [
+        (("I", "love", "you", ".", "</s>"), 0),
+        (("The", "old", "woman", "opened", "the", "window", ".", "</s>"), -45),
+        (("token",) * 45, -60),
+        (("token",) * 200, -90),
+    ],
+    ids=["few", "some", "many", "very many"],
+)
+def test_labels_above_squares_stand_level_where_they_fit_and_slant_elsewhere(
+    labels: tuple[str, ...], angle: int
+) -> None:
+    layout = draw_size(4, len(labels), columns=labels, square=True).layout
+    assert layout.xaxis.tickangle == angle
+    assert layout.margin.t > LETTER * 4 * math.sin(math.radians(-angle))
+    assert draw_size(4, len(labels), columns=labels).layout.xaxis.tickangle == -90
+
+
+def test_a_slanted_label_of_the_last_column_has_its_room() -> None:
+    columns = ["a"] * 20 + ["extraordinary"]
+    slanted, level = (
+        draw_size(4, 21, columns=labels, square=True).layout.margin.r
+        for labels in (columns, columns[::-1])
+    )
+    beyond = LETTER * len("extraordinary") * math.cos(math.radians(60)) - LEAST_SQUARE / 2
+    assert slanted >= beyond > level
+
+
 # Size and colour bar
+
+
+@pytest.mark.parametrize(("rows", "columns", "least"), [(4, 5, 14), (43, 45, 14), (4, 128, 7)])
+def test_a_map_of_squares_says_what_a_page_needs_to_fill_its_place(
+    rows: int, columns: int, least: float
+) -> None:
+    layout = draw_size(rows, columns, square=True).layout
+    assert layout.meta["fit"] == {"columns": columns, "rows": rows, "least": least, "most": 72}
+    margin = layout.margin
+    wide = (layout.width - margin.l - margin.r) / columns
+    assert wide == pytest.approx((layout.height - margin.t - margin.b) / rows, abs=0.5)
+    assert wide >= least - 0.1
+    assert "fit" not in draw_size(rows, columns).layout.meta
+
+
+def test_only_a_saved_picture_of_squares_has_a_colour_bar_unless_they_are_signed() -> None:
+    cells, bar = draw_attention(square=True).data
+    assert not cells.showscale
+    assert (bar.meta, bar.visible, bar.marker.showscale) == ("printed", False, True)
+    assert bar.marker.colorbar.title.text == "weight (√ scale)"
+    [difference] = draw_difference(square=True).data
+    assert difference.colorbar.title.text == "difference"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +287,7 @@ def test_the_vectors_of_a_long_sentence_all_have_labels() -> None:
 def test_the_colour_bar_names_what_is_measured_and_the_ends_of_the_range() -> None:
     share, difference = draw_attention(measured="share"), draw_difference()
     bars = [figure.data[0].colorbar for figure in (share, difference)]
-    assert [bar.title.text for bar in bars] == ["share, colours by √", "difference"]
+    assert [bar.title.text for bar in bars] == ["share (√ scale)", "difference"]
     assert [bar.tickvals for bar in bars] == [(0, 0.1, 0.25, 0.5, 1), (-1, -0.5, 0, 0.5, 1)]
 
 

@@ -189,8 +189,9 @@ class Page(AppTest):
 
     @property
     def captions(self) -> str:
-        """All captions of the page, joined."""
-        return unescaped(" ".join(caption.value for caption in self.caption))
+        """All captions of the page, joined, and what stands behind ⓘ beside texts."""
+        helps = [each.proto.help for each in (*self.caption, *self.markdown)]
+        return unescaped(" ".join([*(each.value for each in self.caption), *helps]))
 
     def says(self, template: str, *numbers: float, **bounds: Any) -> bool:
         """Whether a caption has a text with numbers of another pass, as ``shown`` writes them."""

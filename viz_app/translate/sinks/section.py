@@ -29,7 +29,7 @@ def show_sinks(selection: Selection, trace: Trace) -> None:
     chosen = chosen_head(selection.run.description, view())
     kind = chosen.kind
     layers, heads = trace.shapes[kind]
-    show_heading(f"Attention sinks: where heads of {KIND_NAMES[kind].lower()}-attention rest")
+    show_heading(f"Attention sinks of {KIND_NAMES[kind].lower()}-attention")
     if not find_sinks(trace, kind):
         st.caption(
             f"In this sentence none of these {layers * heads} heads has most of its weight on one "
@@ -107,8 +107,8 @@ def show_special_weight(selection: Selection, trace: Trace) -> None:
             type="tertiary",
             icon=":material/visibility_off:",
             help="Columns of special tokens and punctuation are not drawn, and rows are scaled to "
-            "sum to 1 again. What the weight there is worth is tried below, under “Where heads "
-            "rest”.",
+            "sum to 1 again. What the weight there is worth is tried below, under “Attention "
+            "sinks”.",
             on_click=_leave_out,
         )
 

@@ -29,12 +29,13 @@ from headwise.viz_app.views.shared.view import (
     change_view,
     checked,
     control,
+    current_page,
     fill_in,
     read_address,
     refuse_long_texts,
     view,
 )
-from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_from_list, choose_on_slider
 from headwise.viz_app.views.state import CHOICES
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
@@ -59,6 +60,7 @@ def select(page: str = "") -> Selection | None:
     field = st.get_option(f"theme.{theme_name()}.secondaryBackgroundColor")
     colours = page_style(theme) | {"field": field or theme.background}
     named = "".join(f"--{name}: {colour};" for name, colour in colours.items())
+    named += f'--page: "{PAGE_TITLES[current_page()]}";'
     st.html(f"<style>:root {{ {named} }}{_REPLACED} {{ display: none; }}</style>")
     script = _SCRIPT.replace("PAPER", str(_PAPER))
     st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
@@ -261,7 +263,7 @@ def _ask_for_text(run: Run) -> str:
         # Only as the default: a browser that has lost its server brings along what was typed there
         # and never answered, and that goes before it.
         bound["value"] = st.session_state.pop(bound["key"])
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, gap="small", key="sentence-row"):
         text = st.text_area(
             label,
             height="content",
@@ -281,6 +283,10 @@ def _ask_for_text(run: Run) -> str:
                 format_func=escape_markdown,
                 on_click=lambda: change_view(sentence=examples[st.session_state["example"]]),
             )
+        # Translate has the translation there, and pages of one target what forces another one.
+        st.session_state["beside_sentence"] = st.container(
+            horizontal=True, gap="small", key="beside-sentence"
+        )
     if is_first_run and text != bound["value"]:
         if refuse_long_texts([text]):
             st.rerun()  # the field is then a new one

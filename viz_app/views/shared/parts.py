@@ -19,12 +19,12 @@ from headwise.viz_app.figures.theme import DARK, Theme
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "translate": {
         "source": ("source_tokens",),
-        "target": ("target_tokens", "translation-notes"),
+        "target": ("target_tokens",),
         "translation": ("translation", "own-target"),
         "choices": ("head-toolbar", "map-toolbar"),
         "all heads": ("mosaic-box", "mosaic-legend"),
         "map": ("large-map",),
-        "words": ("head-words",),
+        "words": ("head-line", "head-words"),
         "next tokens": ("top_tokens-box", "fork"),
         "sampling": ("sampling-panel", "sampling"),
         "cost of heads": ("costs-box",),

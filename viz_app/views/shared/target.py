@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from headwise.viz_app.analysis.labels import from_where_they_part, token_labels
 from headwise.viz_app.figures.tokens import folded_text, token_row
@@ -46,14 +47,25 @@ def choose_trace(selection: Selection) -> Trace:
 
 
 def choose_target(selection: Selection, size: int) -> Target:
-    """Offer a translation of a person's own or, if the beam is wider than 1, its hypotheses."""
-    own = _ask_for_own(selection)
+    """Offer a translation of a person's own or, if the beam is wider than 1, its hypotheses.
+
+    The one stands beside the sentence, the others in the sidebar.
+    """
+    with beside_sentence():
+        own = _ask_for_own(selection)
     if own is not None:
         return Target(own, "your translation", None, 0)
     if size == 1:
         return Target(None, "the translation", None, 0)
-    beam, chosen = _choose_hypothesis(selection, size)
+    with st.sidebar:
+        beam, chosen = _choose_hypothesis(selection, size)
     return Target(tuple(beam.hypotheses[chosen].target), "the chosen hypothesis", beam, chosen)
+
+
+def beside_sentence() -> DeltaGenerator:
+    """Return the place right of the sentence and its examples."""
+    place: DeltaGenerator = st.session_state["beside_sentence"]
+    return place
 
 
 def beam_sizes(run: Run) -> tuple[int, ...]:
@@ -130,10 +142,11 @@ def _ask_for_own(selection: Selection) -> tuple[int, ...] | None:
     """Offer to force a translation, and return its ids; None leaves it to the model."""
     forced = bool(view().target.strip())
     with st.popover(
-        "A translation is forced" if forced else "Force a translation",
+        "Forced" if forced else "Force",
         key="own-target",
         icon=":material/edit:",
         type="primary" if forced else "secondary",
+        help="Have the model read a translation of your own",
     ):
         label = "Your own translation, to see how likely the model finds it"
         text = st.text_input(

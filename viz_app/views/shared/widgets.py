@@ -161,9 +161,12 @@ def show_figure(
     width = printed_width(int(view().printed))
     saved |= {"width": min(width, figure.layout.width or width), "height": figure.layout.height}
     meta, own = figure.layout.meta or {}, figure.layout.width
-    made_for = meta.get("width")
+    made_for, fit = meta.get("width"), meta.get("fit")
     widest: int | Literal["stretch"] = round(_MOST_STRETCHED * made_for) if made_for else "stretch"
-    if readable := meta.get("readable"):
+    if fit:
+        own, made_for, widest = None, own or made_for, "stretch"
+        st.html(f"<style>{_fitted(key, figure.layout.margin, **fit)}</style>")
+    elif readable := meta.get("readable"):
         st.html(
             f"<style>.st-key-{key}-box {{ overflow-x: auto; }} "
             f".st-key-{key}-box > :not(.chart-tools) {{ min-width: {readable}px; }} "
@@ -187,16 +190,36 @@ def show_figure(
             },
             key=key,
             width=own or widest,
+            height="stretch" if fit else "content",
             on_select=on_select or "ignore",
             selection_mode="points",
             alt=alt,
         )
         if session().draw == 1:
             # Behind the chart, which so stays the first of its place when this is there no more.
-            most = f"{own or widest}px" if own or made_for else "100%"
-            height = f"<style>.st-key-{key}-box {{ --coming: {figure.layout.height}px; }}</style>"
+            most = f"{own or widest}px" if not fit and (own or made_for) else "100%"
+            pixels = "var(--high)" if fit else f"{figure.layout.height}px"
+            height = f"<style>.st-key-{key}-box {{ --coming: {pixels}; }}</style>"
             early = early_map(figure)
             st.html(height + f'<div style="max-width:{most}">{early}</div>' * bool(early))
+
+
+def _fitted(key: str, margin: Any, *, columns: int, rows: float, least: float, most: float) -> str:
+    """Return the style by which square cells are as large as the width of a figure's place allows.
+
+    So does what is seen of the page, whose upper part has the height ``--above``.
+    """
+    beside, over = margin.l + margin.r, margin.t + margin.b
+    fits = f"min((100cqi - {beside}px) / {columns}, (100svh - var(--above) - {over}px) / {rows:g})"
+    cell = f"clamp({least:g}px, round(down, {fits}, .5px), {most:g}px)"
+    return (
+        f".st-key-{key}-box {{ container-type: inline-size; overflow-x: auto; }} "
+        f".st-key-{key}-box > * {{ --cell: {cell}; "
+        f"--wide: calc({beside}px + {columns} * var(--cell)); "
+        f"--high: round(calc({over}px + {rows:g} * var(--cell)), 1px); }} "
+        f":is(.st-key-{key}, .st-key-{key}-box .early-map) "
+        "{ width: var(--wide); max-width: none; height: var(--high) !important; }"
+    )
 
 
 def clicked_value(key: str) -> str | None:

@@ -33,7 +33,7 @@ def show_beam_beside(selection: Selection, trace: Trace) -> None:
     if st.session_state.get("beam_beside") != asked:
         st.session_state["beam_beside"] = asked
         with st.container(key="beam-progress"):
-            st.caption(f"What a beam of {_BESIDE} writes is looked up.")
+            st.caption("Checking what beam search writes …")
         draw_again(seconds=_REST, on_due=note_timer_rerun, key="beam_due")
         return
     best = beam_of(selection.run, selection.step, selection.text, _BESIDE).hypotheses[0]

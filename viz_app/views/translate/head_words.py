@@ -35,17 +35,24 @@ _LEAST_SHOWN = 0.5
 empty."""
 
 
-def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> None:
-    """Draw a plain line on the enlarged map, its numbers in a fold, and whether its checks hold."""
-    line, numbers = f"**{shown.name}**", []
+def show_head_line(selection: Selection, shown: ShownMap, note: str) -> None:
+    """Draw what the enlarged map shows: its name and a few words, which ``note`` explains."""
+    line = f"**{shown.name}**"
     if shown.aggregate == "head":
-        plain, corpus = _over_the_corpus(selection, shown.head)
-        line += plain
-        numbers.append(corpus)
+        line = f"**{head_label(shown.head)}**{_over_the_corpus(selection, shown.head)[0]}"
+        note = f"{shown.name}. {note}"
+    with st.container(key="head-line"):
+        st.markdown(line, help=note)
+
+
+def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> None:
+    """Draw what one does with the head, its numbers in a fold, and whether its checks hold."""
+    numbers = []
+    if shown.aggregate == "head":
+        numbers.append(_over_the_corpus(selection, shown.head)[1])
     if shown.aggregate != "max":  # rows of the maximum sum to more than 1
         numbers.append(_in_this_sentence(selection, trace, shown, grid))
     with st.container(key="head-words", gap="small"):
-        st.markdown(line)
         if shown.aggregate == "head":
             _show_ways(selection, shown.head)
         if numbers:
@@ -87,7 +94,7 @@ def _show_ways(selection: Selection, head: Head) -> None:
 
 
 def _over_the_corpus(selection: Selection, head: Head) -> tuple[str, str]:
-    """Say what a head does over a corpus: the end of a plain line, and with numbers."""
+    """Say what a head does over a corpus: after its name in a line, and with numbers."""
     run, step = selection.run, selection.step
     measures = measures_of(run, [step]).by_step.get(step)
     if measures is None:
@@ -95,7 +102,7 @@ def _over_the_corpus(selection: Selection, head: Head) -> tuple[str, str]:
     plain, said = map(escape_markdown, head_in_words(run, measures, head))
     over = f"{measures.corpus.sentences:,} sentences"
     by_chance = words_by_chance(run, measures, run.description.all_heads())
-    return f" {plain}, over {over}.", f"Over {over}: {said}. {by_chance}"
+    return f": {plain} ({over})", f"Over {over}: {said}. {by_chance}"
 
 
 def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> str:

@@ -36,7 +36,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target_text, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_figure
-from headwise.viz_app.views.translate.head_words import show_head_words
+from headwise.viz_app.views.translate.head_words import show_head_line, show_head_words
 from headwise.viz_app.views.translate.likeliest import show_next_tokens
 from headwise.viz_app.views.translate.lines import show_lines
 from headwise.viz_app.views.translate.mixed import show_mixed, show_with_residual
@@ -56,8 +56,8 @@ MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
 _MAP_WIDTH = 530
 """Pixels that the large map has in a window of 1,280."""
-_COMPARED = ((3, 290), (2, 440), (1, 900))
-"""How many compared maps stand side by side, and the pixels of each."""
+_SHARES, _FEW = {False: (3, 8), True: (2, 3)}, 6
+"""What the picture of all heads and the large map have of the width, with few heads or many."""
 
 
 @panel("heads")
@@ -73,39 +73,37 @@ def show_heads(
 
     ``grids`` are the rows and columns of the maps of the traces.
     """
-    head = choose_head(selection.run.description, on_change=redraw_heads)
-    drawn = st.container() if second is not None else None  # above the maps that are compared
-    compared_place = st.container()
-    left, right = st.columns([2, 3], gap="medium")
-    with drawn or right:
+    with st.container(key="heads-and-map"):
+        left, right = st.columns(_SHARES[_most_heads(selection) > _FEW], gap="small")
+    with left:
+        head = choose_head(selection.run.description, on_change=redraw_heads)
+    with right:
         style, cells = _choose_drawing(selection, compares=second is not None)
     shown, grid = ShownMap(head, view().translate.show, cells), grids[head.kind]
     if not grid.rows or not grid.columns:
         st.caption("Without special tokens nothing is left of this map.")
         return
-    compared = [] if second is None else sorted((first, second), key=attrgetter("step"))
-    if compared:
-        with compared_place:
-            _show_comparison(selection, compared, grid, shown)
-    with left:
-        overview_height = _show_mosaic(selection, first, grid, shown)
-    words_right = False
     with right:
-        if compared:
-            _describe_comparison(selection, compared, shared)
+        show_head_line(selection, shown, _note_on_map(selection, first, grid, shown))
+        if second is not None:
+            compared = sorted((first, second), key=attrgetter("step"))
+            _show_comparison(selection, compared, shared, grid, shown)
         elif style == "map":
             show_special_weight(selection, first)
-            words_right = _show_map(selection, first, grid, shown) < overview_height
+            _show_map(selection, first, grid, shown)
             if shown.aggregate == "rollout":
-                words_right = False
                 show_mixed(selection, first, grid, shown, width=_MAP_WIDTH)
             elif (shown.aggregate, shown.cell_value) == ("mean", "value norm"):
-                words_right = False
                 show_with_residual(selection, first, grid, shown, width=_MAP_WIDTH)
         else:
             show_lines(selection, first, shown, grids, joint=style == "joint")
-    with right if words_right else left:  # where there is more room
+    with left, st.container(key="overview"):
+        _show_mosaic(selection, first, grid, shown)
         show_head_words(selection, first, shown, grid)
+
+
+def _most_heads(selection: Selection) -> int:
+    return max(heads for _, heads in selection.run.description.shapes.values())
 
 
 def _choose_drawing(selection: Selection, *, compares: bool) -> tuple[_Style, CellValue]:
@@ -127,18 +125,18 @@ def _choose_drawing(selection: Selection, *, compares: bool) -> tuple[_Style, Ce
     return style, cells
 
 
-def _pool_note(grid: Grid) -> str:
+def _pool_note(grid: Grid) -> str | None:
     blocks = [math.ceil(n / MOST_CELLS) for n in (len(grid.rows), len(grid.columns))]
     if max(blocks) == 1:
-        return "click a head to enlarge it."
+        return None
     return (
-        f"click a head to enlarge it. Each cell here is the largest of {blocks[0]} × {blocks[1]} "
-        "weights; the enlarged map has all of them."
+        f"Each cell here is the largest of {blocks[0]} × {blocks[1]} weights; the enlarged map has "
+        "all of them."
     )
 
 
-def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> int:
-    """Draw all heads in one picture, and return its height in pixels."""
+def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> None:
+    """Draw all heads in one picture, and below it the legend of all colours of the page."""
     kind, layer, head = shown.head
     maps = max_pool(grid.apply(weights_of(trace, kind, shown.cell_value)), MOST_CELLS)
     figure = mosaic(
@@ -157,15 +155,13 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
         name=f"{kind}-all-heads",
         on_select=lambda: choose_clicked_head("mosaic", *HEAD_PANELS, show="head"),
     )
-    measured = "weight" if shown.cell_value == "weight" else "share"
-    legend = scale_legend(selection.theme, measured, masked=grid.allowed is not None)
-    with st.container(
-        horizontal=True, gap="small", vertical_alignment="center", key="mosaic-legend"
-    ):
-        st.html(legend, width="content")
-        st.caption(f"Checkpoint {trace.step:,}: {_pool_note(grid)}", width="content")
+    legend = scale_legend(
+        selection.theme, f"probability, {shown.measured}", masked=grid.allowed is not None
+    )
+    with st.container(gap="xsmall", key="mosaic-legend"):
+        st.html(legend)
+        st.caption(f"Checkpoint {trace.step:,}: click a head to enlarge it.", help=_pool_note(grid))
         _offer_first_step(selection)
-    return int(figure.layout.height)
 
 
 def _offer_first_step(selection: Selection) -> None:
@@ -173,7 +169,7 @@ def _offer_first_step(selection: Selection) -> None:
     first = selection.run.steps()[0]
     if first < selection.step and not view().translate.compare:
         st.button(
-            f"Beside checkpoint {first:,}",
+            "Compare with the untrained model" if first == 0 else f"Compare with step {first:,}",
             key="beside-first",
             type="tertiary",
             icon=":material/compare:",
@@ -187,8 +183,8 @@ def _compare_with(step: int) -> None:
     redraw_all()
 
 
-def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> int:
-    """Draw the large map, and return its height in pixels.
+def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> None:
+    """Draw the large map.
 
     Its cells open Inside a head, its rows choose a step of decoding.
     """
@@ -219,6 +215,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
         column=column,
         measured=shown.measured,
         width=_MAP_WIDTH,
+        square=True,
         **map_arguments(grid, selection.theme),
     )
     with st.container(key="large-map"):
@@ -235,8 +232,9 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
             allowed=grid.allowed,
             start=(selected or 0, column or 0),
             label=f"Cells of {shown.name}: arrow keys move",
-            hint=f"Click a cell, or press Enter on it, to {_cell_answers()}."
-            + " A row's label, or the space bar, chooses its position." * steps,
+            hint=f"Click a cell, or press Enter, to {_cell_answers()}"
+            + "; a row's label, or space, to choose its position" * steps
+            + ".",
             container="large-map",
             theme=selection.theme,
             key="large_cells",
@@ -245,12 +243,16 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
         )
     if steps:
         show_next_tokens(selection, trace)
+
+
+def _note_on_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> str:
+    """Return sentences on what the map shows, and what its rows sum to."""
     whole = len(grid.columns) == len(grid.spans[1]) or grid.renormalised
     of_rows = " Rows sum to 1." * (shown.aggregate != "max" and whole)
-    if selection.run.description.merged_attention and steps and shown.cell_value == "weight":
+    merged = selection.run.description.merged_attention and shown.head.kind != "encoder_self"
+    if merged and shown.cell_value == "weight":
         of_rows = _of_both_halves(trace, shown)
-    st.caption(shown.note + of_rows)
-    return int(figure.layout.height)
+    return shown.note + of_rows
 
 
 def _of_both_halves(trace: Trace, shown: ShownMap) -> str:
@@ -294,35 +296,38 @@ def _describe_comparison(selection: Selection, compared: Sequence[Trace], shared
 
 
 def _show_comparison(
-    selection: Selection, compared: Sequence[Trace], grid: Grid, shown: ShownMap
+    selection: Selection, compared: Sequence[Trace], shared: str, grid: Grid, shown: ShownMap
 ) -> None:
-    """Draw the maps of the earlier and of the later checkpoint, and their difference."""
+    """Draw the maps of the earlier and of the later checkpoint, and their difference.
+
+    As many stand side by side as have room, and what they are of in the next place.
+    """
     earlier, later = compared
     a, b = (map_of_heads(trace, *shown, to_grid=grid.apply) for trace in compared)
-    st.markdown(f"**{shown.name}**")
-    axes = map_arguments(grid, selection.theme)
-    cells = {"measured": shown.measured, **axes}
-    abreast, width = next(
-        (abreast, width)
-        for abreast, width in _COMPARED
-        if abreast == 1 or attention_map(a, width=width, **cells).layout.meta["readable"] <= width
-    )
+    axes = map_arguments(grid, selection.theme) | {"width": _MAP_WIDTH, "square": True}
     maps = {
-        "earlier_map": (f"Checkpoint {earlier.step:,}", attention_map(a, width=width, **cells)),
-        "later_map": (f"Checkpoint {later.step:,}", attention_map(b, width=width, **cells)),
+        "earlier_map": (
+            f"Checkpoint {earlier.step:,}",
+            attention_map(a, measured=shown.measured, **axes),
+        ),
+        "later_map": (
+            f"Checkpoint {later.step:,}",
+            attention_map(b, measured=shown.measured, **axes),
+        ),
         "difference": (
             f"Checkpoint {later.step:,} minus {earlier.step:,}",
-            difference_map(b - a, width=width, **axes),
+            difference_map(b - a, **axes),
         ),
     }
-    rows = math.ceil(len(maps) / abreast)
-    places = [place for _ in range(rows) for place in st.columns(abreast, gap="small")]
-    for place, (key, (title, figure)) in zip(places, maps.items(), strict=False):
-        with place:
-            st.text(title)
-            show_figure(
-                figure,
-                key=key,
-                alt=f"{title}: {shown.name}",
-                name=f"{shown.file_name}-{title.replace(' ', '-')}",
-            )
+    with st.container(key="compared"):
+        for key, (title, figure) in maps.items():
+            with st.container():
+                st.text(title)
+                show_figure(
+                    figure,
+                    key=key,
+                    alt=f"{title}: {shown.name}",
+                    name=f"{shown.file_name}-{title.replace(' ', '-')}",
+                )
+        with st.container():
+            _describe_comparison(selection, compared, shared)

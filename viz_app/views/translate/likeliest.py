@@ -24,10 +24,8 @@ def show_next_tokens(selection: Selection, trace: Trace) -> None:
     labels, ids = _labels(selection, trace, at), trace.predictions.top_ids[at].tolist()
     names = {id: name for name, id in alternatives(trace, at, labels).items()}
     odds = np.exp(trace.predictions.top_log_probability[at])
-    st.caption(
-        f"Likeliest after {escape_markdown(token_labels(trace.consumed)[at])}; click another than "
-        "the model's to force it:"
-    )
+    after = escape_markdown(token_labels(trace.consumed)[at])
+    st.caption(f"Candidates after {after}: click one to force it")
     with st.container(horizontal=True, gap="small", key="next-tokens"):
         for place, (id, label) in enumerate(zip(ids, labels, strict=False)):
             st.button(
@@ -42,8 +40,9 @@ def show_next_tokens(selection: Selection, trace: Trace) -> None:
         return
     more = f" The first {_MOST_CLOSE} are shown." if len(close) > _MOST_CLOSE else ""
     st.caption(
-        f"At {len(close)} of {len(trace.consumed)} positions the two likeliest tokens are "
-        f"within {_CLOSE:g} of each other: the model might as well have gone on otherwise.{more}"
+        f"{len(close)} close call{'s' * (len(close) > 1)} in {len(trace.consumed)} tokens",
+        help="The probabilities of the two likeliest tokens are within "
+        f"{_CLOSE:g} of each other: the model might as well have gone on otherwise.{more}",
     )
     with st.container(horizontal=True, gap="small", key="close-positions"):
         for place in close[:_MOST_CLOSE]:

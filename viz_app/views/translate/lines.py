@@ -62,7 +62,7 @@ def show_lines(
         ),
         on_smallest=lambda weight: change_view(smallest_line=weight),
     )
-    st.caption(_NOTE + (_JOINT_NOTE if joint else _SIDES_NOTE + shown.note))
+    st.caption(_NOTE + (_JOINT_NOTE if joint else _SIDES_NOTE))
 
 
 _JOINT_SIDES: dict[Kind, tuple[int, int]] = {

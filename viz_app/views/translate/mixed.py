@@ -49,7 +49,9 @@ def show_mixed(
     name = f"{KIND_NAMES[kind]}, layer {layer + 1}, ALTI+"
     st.markdown("**ALTI+ up to this layer**")
     show_figure(
-        attention_map(own, measured="share", width=width, **map_arguments(grid, selection.theme)),
+        attention_map(
+            own, measured="share", width=width, square=True, **map_arguments(grid, selection.theme)
+        ),
         key="alti",
         alt=f"{name}: map of {grid.said}",
         name=f"{kind}-layer{layer + 1}-alti",
@@ -68,7 +70,9 @@ def show_with_residual(
     after = selection.run.description.of(kind).norm == "post"
     st.markdown("**With the residual" + " and the norm" * after + "**")
     show_figure(
-        attention_map(own, measured="share", width=width, **map_arguments(grid, selection.theme)),
+        attention_map(
+            own, measured="share", width=width, square=True, **map_arguments(grid, selection.theme)
+        ),
         key="with-residual",
         alt=f"{KIND_NAMES[kind]}, layer {layer + 1}, with the residual: map of {grid.said}",
         name=f"{kind}-layer{layer + 1}-with-residual",

@@ -14,7 +14,7 @@ from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.components.unseen import is_in_sight
-from headwise.viz_app.figures.tokens import scale_legend
+from headwise.viz_app.figures.tokens import folded_text
 from headwise.viz_app.records.texts import shorten_all
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.translate.given.section import beside_references
@@ -28,10 +28,10 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import (
     SCORE,
     Target,
+    beside_sentence,
     choose_decoding,
     choose_target,
     describe_ending,
-    show_target_text,
     target_probabilities,
     total_log_probability,
     word_probabilities,
@@ -53,17 +53,20 @@ from headwise.viz_app.views.translate.shown_map import chosen_grid_options
 from headwise.viz_app.views.translate.step import STEP_PANELS, show_step
 
 _Section = Literal["steps", "beam", "off", "sinks"]
+_WORDS_NOTE = "Words are in the maps only: above are tokens, and below them their words."
 
 
 def page(selection: Selection) -> None:
     """Draw the page."""
     with st.sidebar:
         size = choose_decoding(selection.run)
+    with beside_sentence():
+        translation = st.container(key="translation")
+    target = choose_target(selection, size)
+    with st.sidebar:
         second_step = _choose_second_step(selection)
     grid_options = chosen_grid_options()
-    tokens = st.container()
-    choices = st.container(horizontal=True, gap="small", vertical_alignment="center")
-    own, target = _show_translation(selection, size, tokens, choices)
+    own = _show_translation(selection, target, translation)
     first, second, shared = own, None, ""
     if second_step is not None:
         shared, common = _shared_target(selection, target, second_step)
@@ -73,9 +76,12 @@ def page(selection: Selection) -> None:
         )
     grids = {kind: make_grid(first, kind, grid_options) for kind in KINDS}
     show_heads(selection, first, second, grids, shared=shared)
-    with choices:
+    with st.sidebar:
         _offer_lesson()  # for which all lessons are read, once
     let_browser_draw()
+    st.caption(
+        _describe(selection, own, target), help=_WORDS_NOTE if view().units == "words" else None
+    )
     _show_below(selection, own, first, target, grids)
     show_download_menu(selection, own, grid_options)
 
@@ -109,45 +115,47 @@ def _shared_target(
     return f"the translation at checkpoint {newest:,}", ids
 
 
-def _show_translation(
-    selection: Selection, size: int, tokens: DeltaGenerator, choices: DeltaGenerator
-) -> tuple[Trace, Target]:
-    """Draw the tokens of both sides and the translation, and offer other targets beside it."""
+def _show_translation(selection: Selection, target: Target, place: DeltaGenerator) -> Trace:
+    """Draw the translation, and below it the tokens of both sides."""
     run = selection.run
-    with choices:
-        text = st.container()
-        target = choose_target(selection, size)
     trace = trace_of(run, selection.step, selection.text, target.ids)
-    with tokens:
-        show_tokens(selection, trace)
-    with text:
-        show_target_text(trace.target_text, key="translation")
-    total = total_log_probability(trace)
-    notes = [
-        f"Log-probability of {target.description}: {total:.2f} nats, "
-        f"{total / len(trace.predicted):.2f} a token."
-    ]
-    if target.ids is not None and target.beam is None:
-        notes.append(beside_references(selection, trace))
-    if target.beam is not None:
-        score = target.beam.hypotheses[target.hypothesis].score
-        notes.append(f"Its score in the beam, {score:.2f}, is the {SCORE}.")
-    if view().units == "words":
-        notes.append("Words are in the maps only: above are tokens, and below them their words.")
+    with place:
+        st.html(folded_text(trace.target_text or "(no text)"))
+    show_tokens(selection, trace)
+    if remarks := _remarks(selection, trace):
+        st.caption(" ".join(remarks))
+    return trace
+
+
+def _remarks(selection: Selection, trace: Trace) -> list[str]:
+    """Return what is out of the ordinary with a sentence or its translation."""
+    run, remarks = selection.run, []
     if run.data is not None and len(trace.source) > run.data.longest_source:
-        notes.append(
+        remarks.append(
             f"{len(trace.source)} tokens: longer than anything seen in training "
             f"({run.data.longest_source})."
         )
-    if unknown := selection.run.tokenizers.source.unknown(selection.text):
+    if unknown := run.tokenizers.source.unknown(selection.text):
         words = escape_markdown(" · ".join(shorten_all(unknown)))
-        notes.append(f"Not in the vocabulary, so the model reads \\<unk\\>: {words}.")
+        remarks.append(f"Not in the vocabulary, so the model reads \\<unk\\>: {words}.")
     if ending := describe_ending(run, trace):
-        notes.append(ending)
-    with st.container(horizontal=True, gap="small", wrap=False, key="translation-notes"):
-        st.html(scale_legend(selection.theme, "probability"), width="content")
-        st.caption(" ".join(filter(None, notes)))
-    return trace, target
+        remarks.append(ending)
+    return remarks
+
+
+def _describe(selection: Selection, trace: Trace, target: Target) -> str:
+    """Say how likely the target is."""
+    total = total_log_probability(trace)
+    said = (
+        f"Log-probability of {target.description}: {total:.2f} nats, "
+        f"{total / len(trace.predicted):.2f} a token."
+    )
+    if target.beam is not None:
+        score = target.beam.hypotheses[target.hypothesis].score
+        said += f" Its score in the beam, {score:.2f}, is the {SCORE}."
+    elif target.ids is not None and (beside := beside_references(selection, trace)):
+        said += f" {beside}"
+    return said
 
 
 def _offer_lesson() -> None:
@@ -203,10 +211,10 @@ def _choose_section(beam: Beam | None) -> _Section:
     counts = {"off": len(turned.are_off), "turned": len(turned.strengths) - len(turned.are_off)}
     said = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
     names: dict[_Section, str] = {
-        "steps": "Generation, token by token",
-        "beam": "What the beam looked at",
+        "steps": "Generation",
+        "beam": "Beam",
         "off": "Switch heads off, rank them" + f" ({said})" * bool(said),
-        "sinks": "Where heads rest",
+        "sinks": "Attention sinks",
     }
     section: _Section = choose_one(
         "Below the maps",
@@ -240,25 +248,26 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
         usable=range(len(source)).__contains__,
         written=source.__getitem__,
     )
-    token_buttons(
-        source,
-        name="Tokens of the source: each marks its column in the map",
-        theme=selection.theme,
-        key="source_tokens",
-        on_click=mark_column,
-        chosen=column,
-        language=selection.run.source_language,
-    )
     probabilities, titles = target_probabilities(trace)
-    token_buttons(
-        token_labels(trace.predicted),
-        name="Tokens of the target: each chooses its position",
-        theme=selection.theme,
-        key="target_tokens",
-        on_click=choose_step,
-        chosen=view().at,
-        probabilities=probabilities,
-        titles=titles,
-        words=word_probabilities(trace),
-        language=selection.run.target_language,
-    )
+    with st.container(horizontal=True, gap="small", key="tokens-row"):
+        token_buttons(
+            source,
+            name="Tokens of the source: each marks its column in the map",
+            theme=selection.theme,
+            key="source_tokens",
+            on_click=mark_column,
+            chosen=column,
+            language=selection.run.source_language,
+        )
+        token_buttons(
+            token_labels(trace.predicted),
+            name="Tokens of the target: each chooses its position",
+            theme=selection.theme,
+            key="target_tokens",
+            on_click=choose_step,
+            chosen=view().at,
+            probabilities=probabilities,
+            titles=titles,
+            words=word_probabilities(trace),
+            language=selection.run.target_language,
+        )

@@ -115,7 +115,7 @@ def _play() -> None:
 def _describe(selection: Selection, trace: Trace, at: int) -> None:
     tokens = [*token_labels(trace.consumed)[: at + 1], token_labels(trace.predicted)[at]]
     predictions = trace.predictions
-    st.caption("The decoder has these tokens, and appends the last, framed one.")
+    st.caption("Written so far; framed: the new token")
     with st.container(key="loop"):
         st.html(
             token_row(
@@ -167,10 +167,10 @@ def _show_distribution(
     )
     model = selection.run.description
     st.caption(
-        f"$P = \\mathrm{{softmax}}({output_formula(model, 'h')})$: $h$ is what the decoder made of "
-        f"the last token, 1 × {model.d_model}; $W$ is {model.d_model} × "
-        f"{model.target_vocab_size:,}. Drawn are the {len(ids)} likeliest tokens. "
-        "Click a bar to force its token here, or a token beside the large map."
+        f"The {len(ids)} likeliest tokens: click a bar to force its token here.",
+        help=f"$P = \\mathrm{{softmax}}({output_formula(model, 'h')})$: $h$ is what the decoder "
+        f"made of the last token, 1 × {model.d_model}; $W$ is {model.d_model} × "
+        f"{model.target_vocab_size:,}.",
     )
 
 
@@ -187,6 +187,10 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
                 st.caption("Only special tokens stand here, and these are off.")
                 continue
             columns = grid.columns[: int(seen.sum())]  # no column is seen after one that is not
+            if len(columns) == 1:
+                only = escape_markdown(columns[0])
+                st.caption(f"There is only {only} to look at: each head has all its weight there.")
+                continue
             weights = grid.apply(weights_of(trace, kind))[:, :, row]  # (L, H, columns)
             figure = attention_map(
                 weights[..., : len(columns)].reshape(-1, len(columns)),
@@ -197,6 +201,7 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
                 column_title=grid.column_title,
                 theme=selection.theme,
                 width=480,
+                square=True,
             )
             show_figure(
                 figure,
@@ -224,10 +229,11 @@ def _show_fork(selection: Selection, trace: Trace, at: int, others: Mapping[str,
 
     # The list has a line for none: a browser does not empty a list whose value goes back to None.
     instead = st.selectbox(
-        "Force another token here: choose one of the likeliest, or type your own",
+        "Force another token here",
         ["", *others],
         format_func=written,
         accept_new_options=True,
+        help="Choose one of the likeliest, or type your own.",
         **control(
             "fork",
             "Forced token",
