@@ -36,6 +36,8 @@ class Replicas:
 
     address: str
     servers: tuple[Server, ...]
+    log: Path
+    """Lines of HAProxy."""
 
 
 def find_haproxy() -> str | None:
@@ -60,7 +62,7 @@ def serving_replicas(number: int) -> Iterator[Replicas]:
         names = running.enter_context(names_of(hosts))
         address = running.enter_context(proxying(f"{_NAME}:{port}", names, log))
         _wait_for(address, number, log)
-        yield Replicas(address, servers)
+        yield Replicas(address, servers, log)
 
 
 @contextmanager
