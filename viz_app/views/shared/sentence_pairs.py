@@ -45,6 +45,11 @@ class SentencePair:
         """Which tokens of the two correspond."""
         return corresponding(self.a.source, self.b.source)
 
+    @cached_property
+    def labels(self) -> list[str]:
+        """The labels of the stretches."""
+        return stretch_labels(self.a.source, self.b.source, self.stretches)
+
     @property
     def parts_at(self) -> int | None:
         """The step at which the two translations part; None if no token of them differs."""
@@ -146,9 +151,8 @@ def patched_pair_of(selection: Selection, trace: Trace, note_done: NoteDone) -> 
     pair, at, words = question_of(selection, trace)
     weights = weights_of(selection.run, selection.step)
     found = patching_of(weights, pair, at, words, note_done)
-    labels = stretch_labels(pair.a.source, pair.b.source, pair.stretches)
     first, second = (vocabulary_of(selection, "target").labels[word] for word in words)
-    return PatchedPair(found, tuple(labels), (first, second))
+    return PatchedPair(found, tuple(pair.labels), (first, second))
 
 
 def patching_of(

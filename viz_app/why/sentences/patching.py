@@ -14,9 +14,9 @@ from typing import Annotated, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.model.interface import KINDS, Head, Kind, head_name
+from headwise.model.interface import Head, Kind, head_name
 from headwise.viz_app.analysis.head_ranking import rank_correlation, rank_correlation_interval
-from headwise.viz_app.analysis.labels import KIND_NAMES, interval_text
+from headwise.viz_app.analysis.labels import interval_text, part_label
 from headwise.viz_app.core.record import Record
 from headwise.viz_app.why.sentences.correspondence import Stretch
 
@@ -186,11 +186,6 @@ def is_of_encoder(name: str) -> bool:
     return name.startswith(("stream.encoder", "sublayer.encoder", "encoder_self"))
 
 
-def sublayer_label(name: str) -> str:
-    """Return how people read a sublayer of ``SUBLAYERS``."""
-    return next((label for kind, label in KIND_NAMES.items() if kind == name), "Feed-forward")
-
-
 def patch_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> str:
     """Return how people read the name of a patch, by labels of A's stretches and of the target."""
     what, *place = name.split(".")
@@ -200,9 +195,8 @@ def patch_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> s
         left = f"layer {layer}" if layer else "the embedding"
         return f"“{token}” ({column + 1}) as {left} of the {stack} leaves it"
     if what == "sublayer":
-        return f"{sublayer_label(place[2])} of layer {place[1]} of the {place[0]}"
-    kind = next(kind for kind in KINDS if kind == what)
-    return f"head {KIND_NAMES[kind]} {'.'.join(place)}"
+        return f"{part_label(place[2])} of layer {place[1]} of the {place[0]}"
+    return f"head {part_label(name)}"
 
 
 def row_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> str:
@@ -214,7 +208,7 @@ def row_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> str
     if what == "sublayer":
         written = {"feed_forward": "feed-fwd"}.get(place[2], place[2].rpartition("_")[2])
         return f"{place[0]} {place[1]}: {written}"
-    return f"{KIND_NAMES[next(kind for kind in KINDS if kind == what)]} {'.'.join(place)}"
+    return part_label(name)
 
 
 def map_of(name: str) -> PatchMap:

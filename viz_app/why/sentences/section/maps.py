@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
+from headwise.viz_app.analysis.labels import KIND_NAMES, part_label, token_labels
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.asked import ask_trace, so_far
@@ -18,7 +18,6 @@ from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
-from headwise.viz_app.why.sentences.correspondence import stretch_labels
 from headwise.viz_app.why.sentences.patches import run_patched_translation, run_patching
 from headwise.viz_app.why.sentences.patching import (
     SUBLAYERS,
@@ -26,7 +25,6 @@ from headwise.viz_app.why.sentences.patching import (
     is_of_encoder,
     patch_label,
     rank_correlations,
-    sublayer_label,
 )
 from headwise.viz_app.why.sentences.section.training import agreement_said, show_attributed
 
@@ -172,10 +170,9 @@ def _show_map(
 def _show_streams(
     selection: Selection, pair: SentencePair, found: Patching, names: list[str], chosen: str
 ) -> None:
-    a, b = pair.a, pair.b
     columns = {
-        "encoder": stretch_labels(a.source, b.source, found.stretches),
-        "decoder": token_labels(a.consumed)[: found.step + 1],
+        "encoder": pair.labels,
+        "decoder": token_labels(pair.a.consumed)[: found.step + 1],
     }
     titles = {"encoder": "source token", "decoder": "token of the shared target so far"}
     said = st.container()
@@ -245,7 +242,7 @@ def _show_parts(selection: Selection, found: Patching, chosen: str) -> None:
         for kind, odds in found.heads.items()
     }
     written = {
-        f"sublayers_{stack}": (f"sublayer of the {stack}", [*map(sublayer_label, names)])
+        f"sublayers_{stack}": (f"sublayer of the {stack}", [*map(part_label, names)])
         for stack, names in SUBLAYERS.items()
     }
     for parts in (heads, written):
@@ -274,8 +271,7 @@ def _say_correlation(exact: Patching, quick: Patching) -> None:
 
 def _choose_patch(pair: SentencePair, found: Patching) -> str:
     """Ask for the patch under which A is translated, as a click on a cell does; "" for none."""
-    columns = stretch_labels(pair.a.source, pair.b.source, found.stretches)
-    tokens = token_labels(pair.a.consumed)
+    columns, tokens = pair.labels, token_labels(pair.a.consumed)
     names = [name for name, odds in found.named() if np.isfinite(odds)]
 
     def written(name: str) -> str:

@@ -16,7 +16,6 @@ from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 from headwise.viz_app.why.sentences.correspondence import (
     difference_where_corresponding,
     places_of,
-    stretch_labels,
 )
 
 _WIDTH = 440
@@ -60,8 +59,7 @@ def show_pair_maps(selection: Selection, pair: SentencePair) -> None:
 
 def _apart(pair: SentencePair) -> str:
     """Say which tokens correspond though they differ, and which have no counterpart."""
-    labels = stretch_labels(pair.a.source, pair.b.source, pair.stretches)
-    both = list(zip(pair.stretches, labels, strict=True))
+    both = list(zip(pair.stretches, pair.labels, strict=True))
     changed = [label for each, label in both if each.fits and not each.same]
     alone = [label for each, label in both if not each.fits]
     said = "The difference has the rows and columns of A."

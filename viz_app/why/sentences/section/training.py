@@ -17,7 +17,6 @@ from headwise.viz_app.views.shared.sentence_pairs import SentencePair, attributi
 from headwise.viz_app.views.shared.slices import NoteDone, each_in_slices, in_slices
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
-from headwise.viz_app.why.sentences.correspondence import stretch_labels
 from headwise.viz_app.why.sentences.patching import (
     PATCH_MAPS,
     Doubles,
@@ -60,8 +59,7 @@ def show_attributed(selection: Selection, pair: SentencePair, drawn: Patching) -
     )
     if found is None:
         return
-    columns = stretch_labels(pair.a.source, pair.b.source, drawn.stretches)
-    tokens = token_labels(pair.a.consumed)
+    columns, tokens = pair.labels, token_labels(pair.a.consumed)
     names = [name for name, _ in drawn.named() if map_of(name) == shown]
     rows = [row_label(name, columns, tokens) for name in names]
     shares = np.stack([_shares(each, names) for each in found], axis=1)
