@@ -18,7 +18,16 @@ import pytest
 from playwright.sync_api import Browser
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from benchmarks import chromium, load, load_answers, load_server, load_visits, traffic, typed
+from benchmarks import (
+    chromium,
+    load,
+    load_answers,
+    load_memory,
+    load_server,
+    load_visits,
+    traffic,
+    typed,
+)
 from benchmarks.load_answers import Answer
 from benchmarks.load_server import serving
 from benchmarks.load_session import apart, connected
@@ -124,6 +133,33 @@ def test_many_addresses_are_judged(changes: dict[str, Any], faults: list[str]) -
     memory = {"start": 500.0, "filled": 1_000.0, "addresses": 1_100.0, "visits": 1_050.0}
     fine = memory | {"most": 1_200.0, "idle": 540.0, "ordinary": [0.5] * 20}
     assert load_visits.faults_of(load_visits.Visits(**(fine | changes)), 2_048.0) == faults
+
+
+@pytest.mark.parametrize(
+    ("changes", "faults"),
+    [
+        ({"answered": 3, "refused": 5}, 0),
+        ({"answered": 7}, 1),
+        ({"most": 2_049.0}, 1),
+        ({"ordinary": []}, 1),
+        ({"faults": ["session 3: ConnectionClosedError: "]}, 1),
+    ],
+)
+def test_sessions_with_the_longest_sentences_are_judged(
+    changes: dict[str, Any], faults: int
+) -> None:
+    fine = {"answered": 8, "most": 2_000.0, "ordinary": [0.5] * 20}
+    found = load_memory.Longest(8, **(fine | changes))
+    assert len(load_memory.faults_of(found, 2_048.0)) == faults
+
+
+def test_the_longest_sentences_fill_the_model_and_are_all_different() -> None:
+    run = open_trained_run("copy")
+    longest = [load_memory.longest_sentence(run, seed) for seed in range(3)]
+    assert len(set(longest)) == 3
+    for text in longest:
+        lengths = [len(run.tokenizers.encode_source(more)) for more in (text, f"{text} a")]
+        assert lengths[0] == run.description.max_length < lengths[1]
 
 
 def test_addresses_are_of_all_pages_and_the_same_for_a_seed() -> None:

@@ -1,0 +1,181 @@
+"""The worst that is allowed, by many: ``python -m benchmarks.load_memory --sessions 8``.
+
+The app is started with a budget of memory. Each session opens a sentence of as many tokens as the
+model takes, no two the same, in the ways of ``WAYS``, in turn. Beside them one visitor types
+ordinary sentences. A sentence that is refused for its memory counts as refused. Ends with 1 if a
+session was neither answered nor refused, or lost its connection, if the process took more than its
+budget or ended, or if an ordinary sentence took longer than 5 seconds (95 of 100). Linux only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+import tyro
+from websockets.exceptions import WebSocketException
+
+from benchmarks.load_answers import Expected, sentences_of
+from benchmarks.load_server import Server, serving
+from benchmarks.load_session import Session, connected
+from benchmarks.report import Table, told
+from headwise.model.budget import MEMORY, parse_bytes
+from headwise.model.checkpoint import TrainedRun
+from headwise.viz_app.views.shared.target import BEAM_SIZES
+
+LONG = {"target": " ".join("a" * 1_000)}
+"""A translation of about as many tokens as the model takes."""
+WAYS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("", LONG),
+    ("", {"decoding": "beam", "beam": str(max(BEAM_SIZES)), "below": "beam"}),
+    ("", LONG | {"below": "off", "rank": "true"}),
+    ("training", LONG | {"training": "compare"}),
+    ("why", LONG | {"at": "1000"}),
+)
+"""How a sentence is opened: the page, if not *Translate*, and choices of the address."""
+MOST_SECONDS = 5.0
+"""That an ordinary sentence may take, 95 of 100."""
+_WORDS = "a an at be by do go he hi if in is it me my no of on or so to up us we"
+_REFUSED = "of memory, and"
+"""Part of the message with which a sentence is refused for its memory."""
+_ERRORS = (TimeoutError, OSError, WebSocketException)
+
+
+class PatientSession(Session):
+    """A session that waits as long as a queue of the longest sentences may take."""
+
+    patience = 1_800.0
+
+
+@dataclass(frozen=True)
+class MemoryArguments:
+    """Drive the app with the longest sentences and watch its memory."""
+
+    sessions: int = 8
+    """With the longest sentences, all at once."""
+    memory: str = "2GiB"
+    """The budget that the app is given."""
+    run: str = "en-es"
+    """A run that sentences are shipped for."""
+
+
+@dataclass
+class Longest:
+    """What the sessions with the longest sentences did."""
+
+    sessions: int
+    answered: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+    """Until the last of them was answered."""
+    most: float = 0.0
+    """MiB."""
+    ordinary: list[float] = field(default_factory=list)
+    """Seconds of the ordinary sentences meanwhile."""
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def p95(self) -> float:
+        """Seconds within which 95 of 100 ordinary sentences came."""
+        return float(np.quantile(self.ordinary, 0.95)) if self.ordinary else float("inf")
+
+
+def longest_sentence(run: TrainedRun, seed: int) -> str:
+    """A sentence of as many tokens as a run's model takes, another one for each seed."""
+    drawn, most = random.Random(seed), run.description.max_length
+    words = [drawn.choice(_WORDS.split()) for _ in range(most)]
+    while (over := len(run.tokenizers.encode_source(" ".join(words))) - most) > 0:
+        del words[-max(1, over // 2) :]
+    return " ".join(words)
+
+
+async def _open_longest(session: Session, run: TrainedRun, found: Longest) -> None:
+    page, choices = WAYS[session.number % len(WAYS)]
+    try:
+        await session.open(run.name, longest_sentence(run, session.number), **choices)
+        if page:
+            await session.go_to(page)
+        problems = session.answers[-1].problems
+    except ValueError as error:  # of a page that shows an exception, or a refusal
+        problems = [str(error)]
+    except _ERRORS as error:
+        problems = [f"{type(error).__name__}: {error}"]
+    others = [problem for problem in problems if _REFUSED not in problem]
+    found.refused += len(problems) > len(others)
+    found.answered += not problems
+    found.faults += [f"session {session.number}: {problem:.300}" for problem in others]
+
+
+async def drive(server: Server, arguments: MemoryArguments) -> Longest:
+    """So many sessions with the longest sentences at once, and one with ordinary ones."""
+    expected, found = Expected(arguments.run), Longest(arguments.sessions)
+    watching = asyncio.create_task(server.watch(0.1))
+    sentences = sentences_of(arguments.run)
+
+    async def type_ordinary(session: Session) -> None:
+        while True:
+            await session.type(next(sentences))
+            await asyncio.sleep(2)
+
+    async with AsyncExitStack() as opened:
+        *longest, other = [
+            await opened.enter_async_context(
+                connected(each, expected.head(each), server.address, PatientSession)
+            )
+            for each in range(arguments.sessions + 1)
+        ]
+        await other.open(arguments.run, next(sentences))
+        typing = asyncio.create_task(type_ordinary(other))
+        began = time.monotonic()
+        await asyncio.gather(*(_open_longest(each, expected.run, found) for each in longest))
+        found.seconds = time.monotonic() - began
+        if typing.done():
+            found.faults.append(f"ordinary: {typing.exception()!r:.300}")
+        typing.cancel()
+        found.ordinary = other.seconds
+    watching.cancel()
+    found.most = max(server.memory)
+    return found
+
+
+def faults_of(found: Longest, budget: float) -> list[str]:
+    """What is wrong; ``budget`` is in MiB."""
+    faults = [*found.faults]
+    if found.most > budget:
+        faults.append(f"{found.most:,.0f} MiB, more than {budget:,.0f}")
+    if (done := found.answered + found.refused) < found.sessions:
+        faults.append(f"{done} of {found.sessions} were answered or refused")
+    if found.p95 > MOST_SECONDS:
+        faults.append(f"an ordinary sentence took {found.p95:.1f} s (p95)")
+    return faults
+
+
+def table(found: Longest, memory: str) -> Table:
+    """The results."""
+    columns = (
+        *("sessions with the longest sentence", "answered", "refused", "until the last (s)"),
+        *("most memory (MiB)", "ordinary sentences", "their p95 (s)"),
+    )
+    row = (
+        *(found.sessions, found.answered, found.refused, found.seconds, f"{found.most:,.0f}"),
+        *(len(found.ordinary), found.p95),
+    )
+    return Table(f"The longest sentences, with a budget of {memory}", columns, [row])
+
+
+def main(arguments: MemoryArguments) -> int:
+    """The results on standard output, faults after them; 1 if there are any."""
+    with serving(**{MEMORY: arguments.memory}) as server:
+        found = asyncio.run(drive(server, arguments))
+        found.faults += server.faults()
+    faults = faults_of(found, parse_bytes(arguments.memory) / 2**20)
+    return told(table(found, arguments.memory), faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(MemoryArguments)))
