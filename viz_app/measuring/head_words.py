@@ -18,8 +18,8 @@ from headwise.viz_app.measuring.wording import NO_BASELINES, Baselines, WeightSh
 
 _LAST = "no place stands out"
 _WITHOUT_NUMBERS: Mapping[str, str] = {
-    _LAST: "looks at no one place most",
-    "sharp": "is sharp",
+    _LAST: "no fixed pattern",
+    "matters": "important",
     "spread almost evenly": "spreads almost evenly",
 }
 
@@ -94,8 +94,7 @@ def in_a_line(texts: Iterable[str]) -> str:
     said = [text.partition(": ")[0] for text in texts if ": " in text]
     said = [each for each in said if each not in ("entropy", _LAST)] + [_LAST] * (_LAST in said)
     said = [_WITHOUT_NUMBERS.get(each, each) for each in said]
-    said = [f"is {each}" if each.startswith("far from") else each for each in said]
-    return ", ".join(said) or "has nothing that stands out"
+    return ", ".join(said) or "nothing stands out"
 
 
 @dataclass(frozen=True)
