@@ -43,6 +43,7 @@ MAP_ON_SCREEN = """() => {
     return [top, share, width / z[0].length, height / z.length, ...missing];
 }"""
 """Where the large map begins, its share of the screen, a cell's size, and labels left out."""
+TOP = "place => visible(place).map(each => each.getBoundingClientRect().top + scrollY)[0]"
 SEEN_TOKENS = """() => {
     const all = everywhere('[aria-label^="Tokens of the source"] .token');
     return all.filter((_, place) => EACH).map((token) => {
@@ -180,6 +181,34 @@ def test_every_page_is_drawn_as_the_link_says(
         contrast, ground = contrast_to_ground(app.page.locator(f"{place} text").first)
         assert contrast >= 4.5
         assert ground < 0.1 if scheme == "dark" else ground > 0.9
+
+
+def test_on_a_phone_the_page_has_its_name_and_the_map_comes_before_words(new_app: NewApp) -> None:
+    app = new_app(viewport={"width": 390, "height": 844})
+    app.open(q=SENTENCE)
+    name = "() => getComputedStyle(document.querySelector('.stAppHeader'), '::after').content"
+    app.expect(name, '"Translate"')
+    order = ("head-toolbar", "map-toolbar", "head-line", "large-box", "mosaic-box", "head-words")
+    tops = [app.find(TOP, f".st-key-{key}") for key in order]
+    assert tops == sorted(tops)
+    assert tops[3] < 844 * 0.6
+
+
+def test_maps_that_are_compared_stand_beside_all_heads_with_no_place_left_empty(
+    new_app: NewApp,
+) -> None:
+    app = new_app(viewport={"width": 1440, "height": 900})
+    app.open(q=SENTENCE, compare="true", second="800", run="en-es")
+    places = app.find(
+        """() => visible('.st-key-compared > *').map(place => {
+            const {left, top} = place.getBoundingClientRect();
+            return [Math.round(left), Math.round(top)];
+        })"""
+    )
+    lefts, tops = ({place[axis] for place in places} for axis in (0, 1))
+    assert len(places) == len(lefts) * len(tops) == 4
+    assert min(tops) <= 250
+    assert app.find(TOP, ".st-key-mosaic-box") <= 300
 
 
 def test_a_page_asked_of_a_slow_server_is_drawn(new_app: NewApp) -> None:

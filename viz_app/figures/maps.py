@@ -74,10 +74,11 @@ def attention_map(
     hover = f"{query} %{{y}}<br>key %{{x}}<br>{escape_plotly(measured)} %{{z:.4f}}"
     data, layout = matrix(weights, measured=measured, hover=hover, **axes)
     if selected is not None:
-        layout["margin"]["l"] += _MARK
-        layout["meta"]["readable"] += _MARK
+        more = max(0, label_width(axes["rows"]) + _MARK - layout["margin"]["l"])
+        layout["margin"]["l"] += more
+        layout["meta"]["readable"] += more
         if layout["width"] is not None:
-            layout["width"] += _MARK
+            layout["width"] += more
         layout["yaxis"]["ticklabelstandoff"] += _MARK
         others = [row for row in range(len(weights)) if row != selected]
         shapes += [

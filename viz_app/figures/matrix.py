@@ -219,7 +219,7 @@ def _beyond(labels: Sequence[str], pixels: float, angle: int) -> float:
     """Return how many pixels slanted labels go on beyond the last of their columns."""
     along = math.cos(math.radians(angle)) * (angle != 0)
     return max(
-        along * label_width([label]) - (len(labels) - place - 0.5) * pixels
+        along * (label_width([label]) - 6) - (len(labels) - place - 0.5) * pixels
         for place, label in enumerate(labels)
     )
 

@@ -145,7 +145,8 @@ def test_rows_have_marks_to_select_them_and_row_and_column_are_framed() -> None:
         if (mark.xref, mark.xanchor, mark.xsizemode) == ("x domain", 0, "pixel")
     }
     assert middles == {LIGHT.line: ["0", "1", "2", "4"], LIGHT.accent: ["3"]}
-    room = figure.layout.margin.l - draw_attention(allowed=ALLOWED).layout.margin.l
+    room = figure.layout.yaxis.ticklabelstandoff
+    assert figure.layout.margin.l >= LETTER * max(map(len, AWKWARD)) + room
     assert room >= max(-float(x) for mark in marks for x in re.findall(r"[ML](-\d+)", mark.path))
     assert (row.y0, row.y1, row.xref) == (2.5, 3.5, "x domain")
     assert (column.x0, column.x1, column.yref) == (0.5, 1.5, "y domain")

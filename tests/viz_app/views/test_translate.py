@@ -675,7 +675,7 @@ def test_a_beam_that_writes_something_else_is_shown_beside(start: Start, run: Tr
     other = run_trace(model, run.tokenizers, CATS, tuple(best))
     assert other.target_text in app.texts
     scores = log_probability(other), log_probability(whole)
-    told = shown("of {:.2f} nats; the greedy translation above has {:.2f}.", *scores)
+    told = shown("log-probability {:.2f} nats, greedy {:.2f}.", *scores)
     assert any(each in app.captions for each in told)
     app = app.button(key="take-beam").click().run()
     assert app.address["decoding"] == "beam"

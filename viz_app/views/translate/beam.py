@@ -41,8 +41,7 @@ def show_beam_beside(selection: Selection, trace: Trace) -> None:
         st.caption(f"A beam of {_BESIDE} writes the same as the greedy translation above.")
         return
     st.caption(
-        f"Greedy and beam disagree. A beam of {_BESIDE} writes this, with a log-probability of "
-        f"{best.log_probability:.2f} nats; the greedy translation above has "
+        f"A beam of {_BESIDE} disagrees: log-probability {best.log_probability:.2f} nats, greedy "
         f"{total_log_probability(trace):.2f}."
     )
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):

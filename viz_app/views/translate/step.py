@@ -179,7 +179,7 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
     kinds: tuple[Kind, ...] = ("cross", "decoder_self")
     for kind, place in zip(kinds, st.columns(2, gap="medium"), strict=True):
         with place:
-            st.markdown(f"**{KIND_NAMES[kind]}: where each head looks at this position**")
+            st.markdown(f"**{KIND_NAMES[kind]}: all heads at this position**")
             grid = grids[kind]
             row = grid.row_of(at)
             seen = np.ones(len(grid.columns), bool) if grid.allowed is None else grid.allowed[row]
