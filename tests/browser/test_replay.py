@@ -48,7 +48,7 @@ def expect_step(app: App, trace: Trace, at: int) -> None:
     app.expect_field("at", step_label(trace, at))
     top = np.exp(trace.predictions.top_log_probability[at])
     app.expect_drawn("top_tokens", top, values="x")
-    frames = "gd.layout.shapes.map(shape => [shape.y0, shape.y1])"
+    frames = "gd.layout.shapes.filter(each => each.type === 'rect').map(({y0, y1}) => [y0, y1])"
     app.expect_read("large", frames, [[at - 0.5, at + 0.5]])
     tokens = app.page.locator(".st-key-loop bdi")
     expected = [*token_labels(trace.consumed)[: at + 1], token_labels(trace.predicted)[at]]
