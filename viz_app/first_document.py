@@ -8,6 +8,7 @@ of all pages and the names of the programs that they need are in the first docum
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlencode
 
 import streamlit
 from starlette.requests import Request
@@ -22,6 +23,30 @@ _PROGRAMS = (
     "PlotlyChart",  # the largest: last
 )
 """Kinds of pieces that nearly all pages have. Their files are named after their contents."""
+
+_Parameters = list[tuple[str, str]]
+
+
+def _of_architecture(given: _Parameters) -> _Parameters:
+    """Return the parameters with which Model shows what Architecture did."""
+    opened = {
+        ("unfold", ""): "modules",
+        ("layers_by_step", ""): "layers",
+        ("lesson", "masks"): "masks",
+        ("lesson", "stream"): "lens",
+    }
+    asked = {*given, *((name, "") for name, _ in given)}
+    section = next((opened[each] for each in opened if each in asked), "diagram")
+    return [*((name, value) for name, value in given if name != "section"), ("section", section)]
+
+
+def _of_embeddings(given: _Parameters) -> _Parameters:
+    """Return the parameters with which Model shows what Embeddings did."""
+    return given if any(name == "section" for name, _ in given) else [*given, ("section", "input")]
+
+
+_MOVED = {"architecture": _of_architecture, "embeddings": _of_embeddings}
+"""Pages of before, which are sections of Model."""
 
 
 def first_document() -> str:
@@ -54,10 +79,14 @@ def document_routes(under: str) -> list[BaseRoute]:
     before = f"/{under.strip('/')}" if under else ""
     names = {path.parent.name for path in _HERE.glob("views/*/page.py")} - {_FIRST}
     typed = {_FIRST: "", _FIRST.capitalize(): ""} | {name.capitalize(): name for name in names}
+    typed |= dict.fromkeys([*_MOVED, *map(str.capitalize, _MOVED)], "model")
 
     async def lead_on(request: Request) -> RedirectResponse:
-        name = typed[request.url.path.rpartition("/")[2]]
-        return RedirectResponse(f"./{name}?{request.url.query}".removesuffix("?"))
+        asked = request.url.path.rpartition("/")[2]
+        query = request.url.query
+        if (moved := _MOVED.get(asked.lower())) is not None:
+            query = urlencode(moved(request.query_params.multi_items()))
+        return RedirectResponse(f"./{typed[asked]}?{query}".removesuffix("?"))
 
     return [
         *(Route(f"{before}/{name}", answer) for name in ("", *sorted(names))),

@@ -22,32 +22,32 @@ from headwise.model.masks import pad
 def decoder_lens(
     model: Seq2SeqModel,
     sources: Sequence[Sequence[int]],
+    layer: int,
     prefix: Sequence[int] | None = None,
-) -> list[list[list[int]]]:
-    """Decode a batch of sources from the encoder's embedding and from each of its layers.
+) -> list[list[int]]:
+    """Decode a batch of sources from a layer of the encoder.
 
     Args:
         model, sources, prefix: as for ``greedy``.
+        layer: how many layers there are below, 0 for the embedding.
 
     Returns:
-        For the embedding, and then for each layer, what ``greedy`` returns; from the last layer it
-        is the model's own.
+        What ``greedy`` returns; from the last layer it is the model's own.
 
     Raises:
         ValueError: as ``greedy`` does.
     """
-    layers = model.description.n_encoder_layers
-    points = ["encoder.embedding.output", *(f"encoder.layers.{n}.output" for n in range(layers))]
-    end = points[-1]
+    last = model.description.n_encoder_layers
+    point, end = (
+        "encoder.embedding.output" if n == 0 else f"encoder.layers.{n - 1}.output"
+        for n in (layer, last)
+    )
     if model.final_norm("source") is not None:
         end = "encoder.final_norm.before"
-    with capture(model, points) as seen:
+    with capture(model, [point]) as seen:
         model.encode(pad(sources).to(model.device))
-    found = []
-    for point in points:
-        with edit(model, {end: _replace_by(seen[point][0])}):
-            found.append(greedy(model, sources, prefix))
-    return found
+    with edit(model, {end: _replace_by(seen[point][0])}):
+        return greedy(model, sources, prefix)
 
 
 def _replace_by(stream: Tensor) -> Edit:

@@ -8,11 +8,12 @@ is another; on a phone or a tablet, what is scrolled and how large targets are.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from headwise.viz_app.views.model import Section
 from tests.browser.driver import App, NewApp
 
 SENTENCE = "We saw three black cats on the white roof."
@@ -25,11 +26,8 @@ PLACES: list[tuple[str, dict[str, str]]] = [
     ("/why", {"account": "waterfall", "through": "true"}),
     ("/why", {"why": "two sentences", "other": OTHER}),
     ("/why", {"why": "turn heads"}),
-    ("/architecture", {"unfold": "everything"}),
-    *(
-        ("/embeddings", {"section": section})
-        for section in ("input", "positions", "similarity", "projection")
-    ),
+    ("/model", {"unfold": "everything", "section": "modules"}),
+    *(("/model", {"section": section}) for section in get_args(Section)),
     *(
         ("/training", {"training": section})
         for section in ("curves", "translations", "compare", "play", "heads", "embeddings")
@@ -46,7 +44,7 @@ CONTRAST, ROOM = (
 )
 WRAPPED = [PLACES[0], *PLACES[2:4], *PLACES[6:8]]
 """What is not as wide on a phone: maps, lessons, formulas, sliders and a tree."""
-COLOURED = [*PLACES[:4], PLACES[5], PLACES[7], PLACES[13]]
+COLOURED = [*PLACES[:4], PLACES[5], PLACES[13], PLACES[17], PLACES[19]]
 """What is written in colours of ours: tokens, a lesson, sentences side by side, tables."""
 _UNSAVED = """() => visible('.st-key-beam-progress').length ? undefined : visible('.stPlotlyChart')
     .filter(each => !each.closest('[class*="-box "]')?.querySelector('.chart-tools .save'))

@@ -142,7 +142,7 @@ def test_a_bar_and_a_token_beside_the_map_force_and_what_follows_comes_into_view
 
 
 def test_a_neighbour_s_bar_looks_it_up(app: App) -> None:
-    app.open("/embeddings", q=BRIEF, section="similarity")
+    app.open("/model", q=BRIEF, section="similarity")
     for place in (1, 2):
         labels = app.read("neighbours", "gd.layout.yaxis.ticktext")
         app.click_in("neighbours", 0.9, (place + 0.5) / len(labels))

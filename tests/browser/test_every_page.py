@@ -86,7 +86,7 @@ SHARES_OF_COLOURS = """scale => {
 """How far along a scale of seven colours each cell of the early map is, from 0 to 1."""
 
 
-@pytest.mark.parametrize("path", ["", "architecture", "heads"])
+@pytest.mark.parametrize("path", ["", "model", "heads"])
 def test_little_jumps_while_a_page_comes(new_app: NewApp, path: str) -> None:
     """Its Cumulative Layout Shift is 0.3 or more if nothing keeps the place of what comes late."""
     app = new_app(viewport={"width": 1280, "height": 800})
@@ -149,9 +149,9 @@ def test_every_page_is_drawn_as_the_link_says(
     first, second = (each.attention["encoder_self"][1, 2] for each in (trace, later))
     pages = (
         ("Translate", {}, "large", first),
-        ("Architecture", {}, "causal", np.tri(len(trace.consumed))),
+        ("Model", {"section": "Masks & checks"}, "causal", np.tri(len(trace.consumed))),
         ("Inside a head", {}, "stages", stages),
-        ("Embeddings & positions", {"section": "similarity"}, "similarity", similarity),
+        ("Model", {"section": "Neighbours"}, "similarity", similarity),
         ("Training", {"training": "compare", "shared": "own"}, "difference", second - first),
     )
     app = new_app(color_scheme=scheme)
@@ -167,7 +167,7 @@ def test_every_page_is_drawn_as_the_link_says(
         expect(app.page.locator(".stAlert")).to_have_count(0)
         undescribed = app.page.locator(".stPlotlyChart:not([aria-label]):not(:has([aria-label]))")
         expect(undescribed).to_have_count(0)
-        if title == "Architecture":
+        if key == "causal":
             masked = app.page.locator(".padding td.masked").first
             expect(masked).to_have_css("background-color", rgb(theme.masked))
             expect(masked).to_have_css("color", rgb(theme.text))
@@ -218,10 +218,10 @@ def test_a_page_asked_of_a_slow_server_is_drawn(new_app: NewApp) -> None:
     app.open(q="I am hungry.")
     later = 1_000 * SECONDS_BETWEEN_LOOKS + 1_000
     app.page.evaluate("later => { window.far = later; }", later)
-    app.go_to("Architecture")
-    app.page.locator(".st-key-causal").wait_for()
+    app.go_to("Model")
+    app.page.locator(".st-key-stacks svg").wait_for()
     app.page.wait_for_timeout(later)  # until an answer has come that should not have been asked for
-    expect(app.page.locator(".st-key-causal")).to_be_visible()
+    expect(app.page.locator(".st-key-stacks svg")).to_be_visible()
 
 
 @pytest.mark.parametrize("way", ["by a link", "by going back"])
@@ -230,13 +230,13 @@ def test_what_is_done_in_a_page_that_was_left_does_not_lose_the_next(
 ) -> None:
     app = new_app(viewport={"width": 1280, "height": 4000})
     app.be_far(0)
-    app.open("/architecture", q="I am hungry.")
+    app.open("/model", q="I am hungry.", section="masks")
     app.go_to("Translate")
     app.hover_in("large", 0.5, 0.5)
     app.page.wait_for_timeout(500)  # a chart notices the mouse late
     app.page.evaluate("() => { window.far = 2_000; }")
     if way == "by a link":
-        app.page.get_by_role("link", name="Architecture").press("Enter")
+        app.page.get_by_role("link", name="Model").press("Enter")
     else:
         app.page.go_back()
     app.page.mouse.down()
@@ -247,7 +247,7 @@ def test_what_is_done_in_a_page_that_was_left_does_not_lose_the_next(
 
 
 @pytest.mark.parametrize(
-    ("path", "title"), [("/", "Why"), ("/embeddings", "Training")], ids=["Why", "Training"]
+    ("path", "title"), [("/", "Why"), ("/model", "Training")], ids=["Why", "Training"]
 )
 def test_a_menu_that_closes_behind_a_click_on_a_page_does_not_lose_the_page(
     new_app: NewApp, path: str, title: str
@@ -275,7 +275,7 @@ def test_a_menu_that_closes_behind_a_click_on_a_page_does_not_lose_the_page(
 @pytest.mark.parametrize(
     ("path", "choices", "width", "place"),
     [
-        ("/architecture", {"q": LONG}, 1280, ".st-key-alone .padding"),
+        ("/model", {"q": LONG, "section": "masks"}, 1280, ".st-key-alone .padding"),
         ("/training", {"training": "compare"}, 390, ".st-key-shared [role=radiogroup]"),
     ],
     ids=["a sentence alone in its batch", "three shared targets on a phone"],
@@ -307,7 +307,7 @@ def test_the_chosen_key_is_scrolled_into_sight(new_app: NewApp) -> None:
 @pytest.mark.parametrize(("run", "width"), [("en-es", 1280), ("books-small", 390)])
 def test_formulas_are_typeset_and_not_cut_off(new_app: NewApp, run: str, width: int) -> None:
     app = new_app(viewport={"width": width, "height": 900})
-    for path, number in (("/architecture", 7), ("/inside", 8), ("/heads?measure=entropy&", 1)):
+    for path, number in (("/model", 7), ("/inside", 8), ("/heads?measure=entropy&", 1)):
         app.open(f"{path}{'' if path.endswith('&') else '?'}run={run}")
         formulas = app.page.locator(".stMain .katex-display")
         expect(formulas).to_have_count(number)
@@ -318,7 +318,7 @@ def test_formulas_are_typeset_and_not_cut_off(new_app: NewApp, run: str, width: 
 
 
 def test_the_tree_of_modules_folds_by_keyboard_and_its_numbers_stand_in_columns(app: App) -> None:
-    app.open("/architecture", run="books-small", q=SENTENCE)
+    app.open("/model", run="books-small", q=SENTENCE, section="modules")
     point = "encoder.layers.1.feed_forward.hidden"
     layer = app.page.locator('details[data-module="encoder.layers.1"]')
     hidden = layer.locator(f'tr[data-hook="{point}"]')

@@ -23,7 +23,7 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
     ("translate", {"below": "off"}, "strengths"),
     ("why", {}, "instead"),
     ("inside", {}, "pictures paper printed"),
-    ("embeddings", {}, "side"),
+    ("model", {"section": "input"}, "side"),
     ("training", {"training": "heads"}, "measure"),
 ]
 """Page, what the address has at first, and shared choices that are then made, in their order."""

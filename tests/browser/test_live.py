@@ -112,7 +112,7 @@ _USE = """async milliseconds => {
 
 
 def test_page_looks_for_news_only_while_nobody_uses_it(app: App) -> None:
-    app.open("/architecture")
+    app.open("/model")
     app.page.evaluate(_COUNT_RUNS)
     assert app.page.evaluate(_USE, 1500 * SECONDS_BETWEEN_LOOKS) == 0
     app.page.wait_for_function("runs")

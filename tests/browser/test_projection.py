@@ -87,7 +87,7 @@ def note(sent: Sent, point: int) -> str:
 
 def open_projection(app: App) -> None:
     """The sentence's page with 200 tokens, three steps below what is drawn at first."""
-    app.open("/embeddings", section="projection", q=SENTENCE)
+    app.open("/model", section="projection", q=SENTENCE)
     for number in ("2,000", "1,000", "500", "200"):
         drawn = re.compile(f"^{number} tokens")
         expect(app.page.locator(CANVAS)).to_have_attribute("aria-label", drawn)
@@ -200,7 +200,7 @@ def test_tokens_move_from_checkpoint_to_checkpoint(app: App, run: TrainedRun) ->
 
 def test_opening_the_section_many_times_draws_it_each_time(app: App) -> None:
     """``new_app`` fails if the console has complained, of too many contexts for example."""
-    app.open("/embeddings", run="copy", section="projection", q="a b c d")
+    app.open("/model", run="copy", section="projection", q="a b c d")
     for _ in range(10):
         expect(app.page.locator(CANVAS)).to_have_attribute("data-view", re.compile("scale"))
         app.choose(section="input")

@@ -132,7 +132,7 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
             {"source (key)", "f ← a", "Cross, layer 2, head 1"},
         ),
         (
-            *("/embeddings", {"section": "projection"}, "cloud", "400-source-PCA"),
+            *("/model", {"section": "projection"}, "cloud", "400-source-PCA"),
             {"c", "in the sentence"},
         ),
     ],

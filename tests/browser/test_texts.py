@@ -82,8 +82,8 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
     [
         ("/", {"style": "lines", "off": "cross.1.1"}, (5, 5)),
         ("/inside", {}, (3, 3)),
-        ("/architecture", {}, (4, 4)),
-        ("/embeddings", {"section": "similarity"}, (3, 3)),
+        ("/model", {}, (4, 4)),
+        ("/model", {"section": "similarity"}, (3, 3)),
         ("/training", {"beside": "other"}, (13, 10)),
         ("/training", {"training": "translations", "samples_by": "one step"}, (6, 6)),
         ("/training", {"training": "compare", "shared": "reference", "other_run": "other"}, (6, 4)),

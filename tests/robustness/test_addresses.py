@@ -72,7 +72,7 @@ _OF_SEVERAL = (
     Page("why", f"{_TARGET} at column instead {_HEAD}", {}),
     Page("translate", "beam hypothesis", {"decoding": "beam"}),
     Page("inside", f"{_TARGET} {_HEAD}", {}),
-    Page("embeddings", f"{_TARGET} side", {}),
+    Page("model", f"{_TARGET} side", {"section": "input"}),
     Page("training", f"units {_HEAD}", {"training": "compare"}),
     Page("training", f"target units {_HEAD}", {"training": "play", "shared": "own"}),
     Page("training", f"measure {_HEAD}", {"training": "heads"}),

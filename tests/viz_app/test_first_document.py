@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import re
 import statistics
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import streamlit
+from starlette.requests import Request
 from starlette.routing import Route
 
 from benchmarks.load_server import serving
@@ -40,8 +42,44 @@ def test_what_it_loads_is_there() -> None:
 @pytest.mark.parametrize(("under", "before"), [("", ""), ("lab", "/lab"), ("/a/b/", "/a/b")])
 def test_every_page_has_it_under_any_path(under: str, before: str) -> None:
     routes = [route.path for route in document_routes(under) if isinstance(route, Route)]
-    typed = {name.capitalize() for name in PAGE_TITLES}
-    assert sorted(routes) == sorted(f"{before}/{name}" for name in {"", *PAGE_TITLES, *typed})
+    names = {*PAGE_TITLES, "architecture", "embeddings"}
+    typed = {name.capitalize() for name in names}
+    assert sorted(routes) == sorted(f"{before}/{name}" for name in {"", *names, *typed})
+
+
+@pytest.mark.parametrize(
+    ("asked", "opened"),
+    [
+        ("architecture?q=a%20b", "q=a+b&section=diagram"),
+        ("architecture?unfold=layers&section=positions", "unfold=layers&section=modules"),
+        (
+            "Architecture?layers_by_step=true&token=id:7",
+            "layers_by_step=true&token=id%3A7&section=layers",
+        ),
+        ("architecture?lesson=stream&lesson_step=2", "lesson=stream&lesson_step=2&section=lens"),
+        ("embeddings?q=a&unfold=layers", "q=a&unfold=layers&section=input"),
+        (
+            "embeddings?section=positions&positions=3&positions=5",
+            "section=positions&positions=3&positions=5",
+        ),
+    ],
+)
+def test_pages_of_before_open_the_section_that_shows_the_same(asked: str, opened: str) -> None:
+    path, _, query = asked.partition("?")
+    [route] = [
+        each for each in document_routes("") if isinstance(each, Route) and each.path == f"/{path}"
+    ]
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": f"/{path}",
+        "query_string": query.encode(),
+        "headers": [],
+        "server": ("localhost", 80),
+        "scheme": "http",
+    }
+    answer = asyncio.run(route.endpoint(Request(scope)))
+    assert (answer.status_code, answer.headers["location"]) == (307, f"./model?{opened}")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no uvloop")

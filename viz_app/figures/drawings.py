@@ -170,11 +170,11 @@ def architecture_svg(model: Description, *, source: int, steps: int, theme: Them
     decoder.arrow(f"1 × {steps:,} × {model.target_vocab_size:,}")
     decoder.text("next token’s probabilities")
     top = decoder.y - _TOP - 6
-    said = _tag("title", describe_architecture(model, source=source, steps=steps))
+    said = escape(describe_architecture(model, source=source, steps=steps))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {top:g} {_WIDTH} {6 - top:g}" '
-        f'width="{_WIDTH}" height="{6 - top:g}" role="img" font-family="Source Sans, sans-serif" '
-        f'font-size="{_LETTERS}">{said}{"".join([*encoder.parts, *decoder.parts])}</svg>'
+        f'width="100%" role="img" aria-label="{said}" '
+        f'font-size="{_LETTERS}">{"".join([*encoder.parts, *decoder.parts])}</svg>'
     )
 
 

@@ -205,7 +205,7 @@ def encoding_curves(
         y={"title": "sine", "domain": [0.54, 1], **waves_of},
         yaxis2=axis(title="cosine", domain=[0, 0.46], showgrid=True, **waves_of),
         margin={"l": 52, "r": 12, "t": 30},
-        height=340,
+        height=290,
         legend=LEGEND_ABOVE | LEGEND_NAMES,
     )
 

@@ -217,10 +217,12 @@ def vector_map(
     limit: float,
     theme: Theme,
     apart: tuple[int, float] | None = None,
+    room: float = 420,
 ) -> go.Figure:
     """Draw vectors (n, D) as rows, on the range -limit to limit; columns are dimensions.
 
-    ``apart`` is a row that has a limit of its own, drawn over it by trace 1, and that limit.
+    ``apart`` is a row that has a limit of its own, drawn over it by trace 1, and that limit. Rows
+    take about as many pixels as there is ``room``.
     """
     scale, hover = difference_scale(theme), "%{y}<br>dimension %{x}<br>%{z:.3f}"
     z, bar = vectors.astype(np.float32), colour_bar(theme, "value")
@@ -229,7 +231,7 @@ def vector_map(
         row, own = apart
         alone = {"y": [row], "showscale": False}
         data.append(heat_map(z[[row]], (-own, own), scale, hover=hover, **alone))
-    pixels = row_pixels(len(labels), room=420, most=22)
+    pixels = row_pixels(len(labels), room=room, most=22)
     layout = {
         "height": round(46 + pixels * len(labels)),
         "margin": {"l": label_width(labels), "r": COLOUR_BAR, "t": 6, "b": 40},
@@ -250,6 +252,8 @@ def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0
     cells, layout = figure.data[0], figure.layout
     cells.hovertemplate = f"pos {cells.hovertemplate}"
     layout.margin.l = 52
+    # Rows may be lower than a label: only some have one.
+    layout.height = round(46 + min(22.0, max(4.0, 260 / len(positions))) * len(positions))
     # Fewer labels than fit: of numbers, steps of 5 or 10 are read at a glance.
     every = 5 if len(positions) < 80 else 10
     layout.yaxis.update(title={"text": "pos", "standoff": 4}, dtick=every)

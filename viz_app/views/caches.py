@@ -304,22 +304,31 @@ def continuation_of(
     )
 
 
-def decoder_lens_of(run: Run, step: int, texts: tuple[str, ...]) -> list[list[str]]:
-    """Translate sentences from the encoder's embedding and each of its layers: layer, sentence."""
-    weights = weights_of(run, step)
-    sources = [source_of(run, text) for text in texts]
+def decoder_lens_of(run: Run, step: int, texts: tuple[str, ...], layer: int) -> None:
+    """Translate sentences from a layer of the encoder, unless ``decoder_lens_so_far`` has them."""
+    found = decoder_lens_so_far(run, step, texts)
+    if layer in found:
+        return
+    weights, sources = weights_of(run, step), [source_of(run, text) for text in texts]
 
-    def compute() -> list[list[str]]:
-        layers = decoder_lens(weights.model, sources, run.tokenizers.prefix)
-        return [[run.tokenizers.target.decode(ids) for ids in layer] for layer in layers]
+    def compute() -> list[str]:
+        translated = decoder_lens(weights.model, sources, layer, run.tokenizers.prefix)
+        return [run.tokenizers.target.decode(ids) for ids in translated]
 
-    return cached(
+    found[layer] = cached(
         "decoder lens",
-        (weights.sha256, run.tokenizers_sha256, tuple(sources)),
+        (weights.sha256, run.tokenizers_sha256, tuple(sources), layer),
         compute,
-        facts=lambda _: {"run": run.name, "step": step, "sentences": len(texts)},
+        facts=lambda _: {"run": run.name, "step": step, "sentences": len(texts), "layer": layer},
         needs=decoding_bytes(run.description, max(map(len, sources), default=0), len(sources)),
     )
+
+
+def decoder_lens_so_far(run: Run, step: int, texts: tuple[str, ...]) -> dict[int, list[str]]:
+    """Return the translations by encoder layer, 0 for its embedding, that were made up to now."""
+    sources = tuple(source_of(run, text) for text in texts)
+    key = weights_sha256(run, step), run.tokenizers_sha256, sources
+    return cached("decoder lens, so far", key, dict)
 
 
 def beam_of(run: Run, step: int, text: str, size: int, *, turned: Turned = AS_IT_IS) -> Beam:

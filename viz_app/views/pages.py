@@ -10,11 +10,10 @@ from streamlit.logger import get_logger
 
 from headwise.model.placement import use_one_thread
 from headwise.viz_app.served import describe_served
-from headwise.viz_app.views.architecture.page import page as architecture
-from headwise.viz_app.views.embeddings.page import page as embeddings
 from headwise.viz_app.views.heads.page import page as heads
 from headwise.viz_app.views.inside.page import page as inside
 from headwise.viz_app.views.learn.page import page as learn
+from headwise.viz_app.views.model.page import page as model
 from headwise.viz_app.views.shared import frame
 from headwise.viz_app.views.shared.cache import drop_unused
 from headwise.viz_app.views.shared.errors import show_user_errors
@@ -32,8 +31,7 @@ _PAGES: dict[PageName, tuple[Callable[[Selection], None], str]] = {
     "translate": (translate, "translate"),
     "inside": (inside, "search"),
     "why": (why, "balance"),
-    "architecture": (architecture, "account_tree"),
-    "embeddings": (embeddings, "scatter_plot"),
+    "model": (model, "account_tree"),
     "training": (training, "timeline"),
     "heads": (heads, "grid_view"),
 }

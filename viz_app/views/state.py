@@ -18,7 +18,6 @@ from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.model.turned import Turned
 from headwise.model.validation import LONGEST_TEXT, is_too_long
 from headwise.viz_app.analysis.grid import Units
-from headwise.viz_app.views.architecture import ArchitectureChoices
 from headwise.viz_app.views.choices import (
     INNER_SCOPE,
     Declared,
@@ -28,9 +27,9 @@ from headwise.viz_app.views.choices import (
     declared,
     dropped_by,
 )
-from headwise.viz_app.views.embeddings import EmbeddingsChoices
 from headwise.viz_app.views.heads import HeadsChoices
 from headwise.viz_app.views.inside import InsideChoices
+from headwise.viz_app.views.model import ModelChoices
 from headwise.viz_app.views.training import TrainingChoices
 from headwise.viz_app.views.translate import TranslateChoices
 from headwise.viz_app.views.why import WhyChoices
@@ -90,8 +89,7 @@ class View:
 
     translate: TranslateChoices = field(default_factory=TranslateChoices)
     inside: InsideChoices = field(default_factory=InsideChoices)
-    architecture: ArchitectureChoices = field(default_factory=ArchitectureChoices)
-    embeddings: EmbeddingsChoices = field(default_factory=EmbeddingsChoices)
+    model: ModelChoices = field(default_factory=ModelChoices)
     training: TrainingChoices = field(default_factory=TrainingChoices)
     heads: HeadsChoices = field(default_factory=HeadsChoices)
     why: WhyChoices = field(default_factory=WhyChoices)

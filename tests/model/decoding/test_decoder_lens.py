@@ -26,9 +26,8 @@ def test_the_last_layer_gives_the_models_own_and_inner_ones_shallower_models(
 ) -> None:
     """The memory of an inner layer is that of a model without the layers above it."""
     model = make_model(norm=norm, final_norm=norm == "pre", n_encoder_layers=3).double()
-    found = decoder_lens(model, SOURCES)
+    found = [decoder_lens(model, SOURCES, layer) for layer in range(4)]
     assert found[-1] == greedy(model, SOURCES)
-    assert len(found) == 4
     layers = model.encoder.layers
     for depth in range(3):
         model.encoder.layers = layers[:depth]
@@ -50,10 +49,8 @@ def test_every_layer_gives_what_transformers_generates_from_it(family: str) -> N
     streams: list[Tensor] = list(outputs.hidden_states)
     language = eager.generation_config.forced_bos_token_id  # which m2m_100 begins with
     prefix = None if language is None else [twins.ours.special_ids.start, language]
-    found = decoder_lens(twins.ours, source.tolist(), prefix)
-    assert len(found) == len(streams)
-    for depth, ids in enumerate(found):
-        memory = streams[depth]
+    for depth, memory in enumerate(streams):
+        ids = decoder_lens(twins.ours, source.tolist(), depth, prefix)
         if norm is not None and depth < len(streams) - 1:
             with torch.no_grad():
                 memory = norm(memory)

@@ -64,6 +64,6 @@ def test_it_is_said_in_words_and_drawn_in_the_theme(model: Description) -> None:
     assert "5 × a layer of self-attention" in said
     assert "LayerNorm before it, and a norm on top" in said
     picture = drawn(model, DARK)
-    assert picture.findtext(f"{SVG}title") == said
+    assert picture.get("aria-label") == said
     colours = {text.get("fill") for text in picture.iter(f"{SVG}text")}
     assert colours == {DARK.text, DARK.muted}

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.served import MODELS
-from headwise.viz_app.views.embeddings import projection
+from headwise.viz_app.views.model import projection
 from headwise.viz_app.views.training import embeddings as training_embeddings
 from tests.viz_app.views.driver import Folders, Page, Start, open_page
 

@@ -147,7 +147,7 @@ def test_a_choice_drops_what_it_makes_meaningless(
     [
         ("translate", {"at": ["2"]}),
         ("inside", {"query": ["1"]}),
-        ("architecture", {"unfold": ["layers"]}),
+        ("model", {"unfold": ["layers"], "section": ["diagram"]}),
         ("training", {"training": ["heads"], "at": ["2"]}),
         ("learn", {}),
     ],
@@ -189,7 +189,7 @@ def test_a_link_leaves_out_what_its_page_does_not_show(
         ("translate", {"lesson": "rows", "lesson_step": "9"}, ["lesson_step=9"]),
         ("translate", {"lesson": "rows", "lesson_answer": "x"}, ["lesson_answer=x"]),
         (
-            "embeddings",
+            "model",
             {"section": "positions", "positions": ["1", "999", "2", "3"]},
             ["positions=999 and positions=3"],
         ),

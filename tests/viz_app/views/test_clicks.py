@@ -21,14 +21,14 @@ def clickable(monkeypatch: pytest.MonkeyPatch) -> Clickable:
     """What the page gives to components and charts, by key."""
     names = ("map_cells", "token_buttons", "show_figure")
     given = [record_calls(monkeypatch, "translate", name) for name in names]
-    return ChainMap(*given, record_calls(monkeypatch, "embeddings", "show_figure"))
+    return ChainMap(*given, record_calls(monkeypatch, "model", "show_figure"))
 
 
 @pytest.fixture
 def changes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Collect the pages that clicks open, and what they choose; no lesson is on."""
     seen: list[Any] = []
-    for page in ("translate", "embeddings"):
+    for page in ("translate", "model"):
         patch_views(monkeypatch, page, change_view=lambda *_, **choices: seen.append(choices))
     opened = {"open_page": lambda page, **choices: seen.append((page, choices))}
     patch_views(monkeypatch, "translate", answered=lambda *_: {}, **opened)
@@ -144,10 +144,10 @@ def test_a_bar_of_the_likeliest_tokens_forces_it_unless_it_is_there_already(
 def test_a_neighbours_bar_looks_it_up(
     start_page: Start, clickable: Clickable, changes: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start_page("embeddings", q=CATS, section="similarity", token="id:9")
-    click_bars(monkeypatch, "embeddings", clickable["neighbours"], 2, None)
+    start_page("model", q=CATS, section="similarity", token="id:9")
+    click_bars(monkeypatch, "model", clickable["neighbours"], 2, None)
     [chosen] = changes
     [figure] = clickable["neighbours"]["given"]
     label = unescape(figure.layout.yaxis.ticktext[2])
-    app = start_page("embeddings", q=CATS, section="similarity", **chosen)
+    app = start_page("model", q=CATS, section="similarity", **chosen)
     assert f"{label}: " in app.captions

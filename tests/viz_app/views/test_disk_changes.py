@@ -193,11 +193,11 @@ def replace_run(run: TrainedRun) -> Callable[[Path], Callable[[int], Trace]]:
     [
         ("translate", {"compare": "true", "second": "20"}, "next"),
         ("training", {"training": "compare"}, "farthest-0"),
-        ("embeddings", {"section": "similarity"}, None),
+        ("model", {"section": "similarity"}, None),
         ("training", {"training": "play"}, None),
         ("training", {"training": "embeddings"}, None),
     ],
-    ids=["translate", "compare", "embeddings", "play", "training-embeddings"],
+    ids=["translate", "compare", "model", "play", "training-embeddings"],
 )
 def test_a_replaced_run_is_read_again(
     start_page: Start,

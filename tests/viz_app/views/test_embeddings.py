@@ -20,13 +20,13 @@ from headwise.viz_app.analysis.embeddings import principal_components
 from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.embeddings.projection import umap_points
+from headwise.viz_app.views.model.projection import umap_points
 from headwise.viz_app.views.shared.vocabulary import token_name
 from tests.floats import assert_near, printed
 from tests.viz_app.views.driver import Page, Start, array, embedding_table, patch_views, traced
 
 D, SOURCE_SIZE, TARGET_SIZE = 14, 400, 420
-PAGE = "embeddings"
+PAGE = "model"
 
 
 def write_counts(root: Path, source: list[int], target: list[int]) -> Path:
@@ -73,7 +73,7 @@ def type_token(app: Page, text: str) -> Page:
 def test_the_input_before_and_after_adding_positions(
     start: Start, run: TrainedRun, side: str
 ) -> None:
-    app = start(side=side)
+    app = start(section="input", side=side)
     assert app.errors == []
     embedding = getattr(traced(run), f"{side}_embedding")
     drawn = app.charts
@@ -129,7 +129,7 @@ def test_encodings_waves_and_distances_of_fifty_positions(start: Start, run: Tra
 def test_more_positions_than_the_fewest_where_the_sentence_has_them(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patch_views(monkeypatch, "embeddings", _FEWEST_POSITIONS=3)
+    patch_views(monkeypatch, "model", _FEWEST_POSITIONS=3)
     app = start(section="positions")
     assert len(app.cells("encodings")) == 12  # tokens of the sentence
     assert "shapes" not in app.charts["encodings"]["layout"]
@@ -142,7 +142,7 @@ def test_two_positions_are_compared(start: Start) -> None:
     for line, values in zip(app.charts["two_positions_chart"]["data"], lines, strict=True):
         assert_near(array(line["y"]), values, dtype=np.float32, size=5, operations=4)
     said = app.captions
-    told = "pos 5 and pos 2, which are 3 apart. Their dot product is {:.2f};"
+    told = "Their dot product is {:.2f};"
     products = printed(told, pair[0] @ pair[1], dtype=np.float32, size=D / 2)
     assert any(each in said for each in products)
     # sin(5) = −0.96 and sin(2) = 0.91
@@ -177,7 +177,7 @@ def test_neighbours_come_from_the_training_data_only(
     app = start(own_root, section="similarity", token=token_name(id))
     assert app.errors == []
     expect_neighbours(app, run, id, among=slice(270, None, 3))
-    assert "among tokens that the training data has on the source side" in app.captions
+    assert "Behind each, how often the training data has it." in app.captions
 
 
 def test_any_token_of_the_vocabulary_has_neighbours(start: Start, run: TrainedRun) -> None:
@@ -237,7 +237,7 @@ def test_pairs_are_those_of_tokens_that_occur_often_enough(
     assert_near(found, of_all[first, second], dtype=np.float32, size=1)
     alike = np.sort(of_all[200:, 200:][np.triu_indices(200, 1)])[::-1]
     assert_near(found, alike[:300], dtype=np.float32, size=1)
-    assert "Of the 19,900 pairs of 200 tokens the 300 with" in app.captions
+    assert "Of 19,900 pairs of 200 tokens." in app.captions
 
 
 def test_missing_counts_are_named_below_what_needs_none(start: Start, own_root: Path) -> None:
@@ -247,7 +247,7 @@ def test_missing_counts_are_named_below_what_needs_none(start: Start, own_root: 
     assert [message.startswith(named) for message in app.errors] == [True] * 2
     assert list(app.charts) == ["similarity"]
     assert len(start(own_root, section="projection").errors) == 1
-    assert start(own_root).errors == []
+    assert start(own_root, section="input").errors == []
 
 
 # Projection
@@ -295,7 +295,7 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In place of UMAP, which takes half a minute to start, two dimensions."""
-    patch_views(monkeypatch, "embeddings", umap_points=lambda rows: rows[:, 3:5].copy())
+    patch_views(monkeypatch, "model", umap_points=lambda rows: rows[:, 3:5].copy())
     st.cache_resource.clear()
 
     def buttons(app: Page) -> list[str]:
@@ -361,6 +361,6 @@ def test_a_full_folder_of_what_umap_compiles_is_named(monkeypatch: pytest.Monkey
     def compile_it(*_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("headwise.viz_app.views.embeddings.projection._reducer", compile_it)
+    monkeypatch.setattr("headwise.viz_app.views.model.projection._reducer", compile_it)
     with pytest.raises(ValueError, match=r"\(No space left .*\): free space .*NUMBA_CACHE_DIR"):
         umap_points(np.eye(6, dtype=np.float32))

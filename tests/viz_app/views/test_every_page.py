@@ -81,7 +81,6 @@ def test_every_page_is_drawn_from_a_read_only_folder(
     [
         ("translate", "cross", [{"mosaic", "large"}]),
         ("inside", "cross", [{"projections", "stages"}]),
-        ("architecture", "cross", [set()]),
         *(
             ("why", kind, [{"account_parts"}, {"account_parts", "head_map", f"account_{shown}"}])
             for kind, shown in [
@@ -131,8 +130,9 @@ def test_no_spreadsheet_computes_what_a_table_says(
     assert table_cell(f"{sign}1") == f"\u2060{sign}1"
     assert [table_cell(text) for text in ("", "a=1", "<s>", "niña-")] == ["", "a=1", "<s>", "niña-"]
     if sign == "=":
-        patch_views(monkeypatch, "architecture", decoder_lens_of=lambda *_: [["=1+1"]] * 3)
-        app = start_page("architecture", unequal_root, q=CATS)
+        layers = {layer: ["=1+1"] for layer in range(3)}
+        patch_views(monkeypatch, "model", decoder_lens_so_far=lambda *_: layers)
+        app = start_page("model", unequal_root, q=CATS, section="layers")
         column = "the decoder writes"
         [table] = [each.value for each in app.dataframe if column in each.value]
         assert table[column].tolist() == ["\u2060=1+1"] * 3
@@ -253,7 +253,7 @@ def test_work_is_logged_and_nothing_that_was_typed(
     app = start_page("training", q=SENTENCE, training="translations")
     app.choose(own_reference=REFERENCE)
     start_page("training", q=SENTENCE, training="play")
-    app = start_page("embeddings", q=SENTENCE, section="similarity")
+    app = start_page("model", q=SENTENCE, section="similarity")
     box = app.widget("token")
     box.options.append(WORD)
     assert WORD in box.set_value(WORD).run().errors[0]

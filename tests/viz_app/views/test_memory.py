@@ -110,7 +110,7 @@ def live_traces() -> int:
         ("translate", {"target": "El perro ve."}),
         ("inside", {}),
         ("why", {}),
-        ("architecture", {}),
+        ("model", {"section": "modules"}),
         ("training", {"training": "compare"}),
     ],
 )

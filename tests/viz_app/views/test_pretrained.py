@@ -67,19 +67,19 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
     "bert2gpt2": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "W_T"),
 }
 """Words and signs that are false of each: of its first token, norm, activation, scale, biases."""
-_SECTIONS = ("input", "positions")
+_SECTIONS = ("diagram", "input", "positions", "modules", "masks")
 OPENED: list[tuple[str, str, dict[str, str]]] = [
     *((family, page, address) for family in MEASURED for page, address in PAGES),
     *(
         (family, page, {})
         for family in FALSE_OF
         if family not in MEASURED
-        for page in ("translate", "inside", "architecture")
+        for page in ("translate", "inside")
     ),
-    *((family, "embeddings", {"section": of}) for family in FALSE_OF for of in _SECTIONS),
+    *((family, "model", {"section": of}) for family in FALSE_OF for of in _SECTIONS),
     *((family, "translate", {"decoding": "beam", "below": "beam"}) for family in MEASURED),
     *(
-        (family, "embeddings", {"section": of})
+        (family, "model", {"section": of})
         for family in MEASURED[:2]
         for of in ("similarity", "projection")
     ),
@@ -193,8 +193,9 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     formulas: Sequence[str],
 ) -> None:
     run, model, trace = opened(folders(family))
-    app = start_model("architecture", folders(family))
-    told = words_of(app)
+    told = words_of(start_model("model", folders(family), section="diagram"))
+    app = start_model("model", folders(family), section="modules")
+    told += words_of(app)
     assert [formula for formula in formulas if formula not in told] == []
     [tree] = app.markup('<div class="modules"')
     assert re.findall(r'data-hook="(.*?)"', tree) == hook_names(model)
@@ -214,6 +215,7 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     assert read_trace(saved).source == trace.source
     assert (read_trace(saved).source_embedding.positions is None) is family.startswith("t5")
     if family == "marian":  # its end has the id 0, which is padding in runs of ours
+        app = start_model("model", folders(family), section="masks")
         alone, batch = app.markup('<div class="padding"')
         assert "×" not in alone
         cells = [unescape(cell) for cell in texts_in(batch, "td")]
@@ -223,7 +225,7 @@ def test_formulas_and_the_tree_are_those_of_the_model(
 def test_positions_are_those_of_the_model(start_model: Start, folders: Folders) -> None:
     """Sinusoids in another order, or learned ones."""
     _, _, trace = opened(folders("marian"))
-    app = start_model("embeddings", folders("marian"), section="positions")
+    app = start_model("model", folders("marian"), section="positions")
     drawn = app.cells("encodings")
     assert_near(drawn, encodings(np.arange(50), 24, "halves"), size=1, operations=1)
     recorded = trace.source_embedding.positions
@@ -234,11 +236,11 @@ def test_positions_are_those_of_the_model(start_model: Start, folders: Folders) 
     assert "PE(pos, 15) = cos(pos / 10.0)" in legend
 
     _, _, trace = opened(folders("bart"))
-    app = start_model("embeddings", folders("bart"), section="positions")
+    app = start_model("model", folders("bart"), section="positions")
     app.expect_cells("encodings", trace.source_embedding.positions)
     assert list(app.charts) == ["encodings", "position_similarity"]
     assert "They are learned" in app.captions
-    app = start_model("embeddings", folders("bart"))
+    app = start_model("model", folders("bart"), section="input")
     app.expect_cells("total", trace.source_embedding.total)
     app.expect_cells("normed", trace.encoder_stream[0])
 
@@ -248,7 +250,7 @@ def test_relative_positions_as_a_curve_a_head(
     start_model: Start, folders: Folders, side: str, kind: Kind
 ) -> None:
     _, model, trace = opened(folders("t5"))
-    app = start_model("embeddings", folders("t5"), section="positions", side=side)
+    app = start_model("model", folders("t5"), section="positions", side=side)
     bias = run_layer_trace(model, trace, kind, 0).attention.position_bias
     assert bias is not None
     lines = app.charts["relative"]["data"]
@@ -258,14 +260,14 @@ def test_relative_positions_as_a_curve_a_head(
             query, key = (0, distance) if distance > 0 else (-distance, 0)
             assert value == near(of_head[query, key], dtype=np.float32, size=size)
     assert "All layers add the same." in app.captions
-    assert list(start_model("embeddings", folders("t5")).charts) == ["tokens"]
+    assert list(start_model("model", folders("t5"), section="input").charts) == ["tokens"]
 
 
 def test_what_is_not_known_of_a_model_is_said(
     start_model: Start, folders: Folders, measured: Folders
 ) -> None:
-    app = start_model("embeddings", folders("marian"), section="similarity")
-    told = "among all tokens. How often tokens occur in the training data is not known"
+    app = start_model("model", folders("marian"), section="similarity")
+    told = "How often tokens occur in the training data is not known"
     assert told in app.captions
     assert "neighbours" in app.charts
     assert list(app.dataframe[0].value.columns) == ["token", "other token", "cosine"]

@@ -23,8 +23,8 @@ from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
 from tests.viz_app.views.driver import DOG, Folders, Page, Start, drawn, every_page, unescaped
 
 TRACED = {
-    *("translate", "inside", "why", "architecture", "embeddings"),
-    *("translations", "compare", "play"),
+    *("translate", "inside", "why", "model"),
+    *("translations", "compare", "play", "embeddings"),
 }
 """Pages, and sections of Training, that send the sentence through the model."""
 RANKED = {"below": "off", "rank": "true", "ablation": "mean"}
@@ -153,7 +153,7 @@ def hostile_model(measured: Folders, tmp_path_factory: pytest.TempPathFactory) -
 def test_texts_of_tokens_are_no_markup(
     start_model: Start, hostile_model: Path, page: str, address: dict[str, str]
 ) -> None:
-    asked = {"below": "steps", "section": "similarity", "measure": "end", "heads_order": TOKEN}
+    asked = {"below": "steps", "measure": "end", "heads_order": TOKEN}
     app = start_model(page, hostile_model, **asked, **address)
     assert words_shown(app) or page in ("learn", "training")
     assert app.errors == []

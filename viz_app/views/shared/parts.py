@@ -57,13 +57,11 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patched heads": tuple(f"patch_heads_{kind}-box" for kind in KINDS),
         "patched sublayers": ("patch_sublayers_encoder-box", "patch_sublayers_decoder-box"),
     },
-    "architecture": {
+    "model": {
         "translation": ("translation",),
         "mask": ("causal-box",),
         "padding": ("alone", "batch"),
         "lens": ("lens",),
-    },
-    "embeddings": {
         "tokens": ("tokens-box",),
         "positions": ("positions-box",),
         "sum": ("total-box",),

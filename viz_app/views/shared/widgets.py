@@ -14,16 +14,13 @@ from headwise.viz_app.views.shared.view import change_view, control, session, vi
 Option = TypeVar("Option")
 _MOST_STRETCHED = 1.25
 """How much wider than it was made for a figure is drawn at most."""
-PageName = Literal[
-    "translate", "inside", "why", "architecture", "embeddings", "training", "heads", "learn"
-]
+PageName = Literal["translate", "inside", "why", "model", "training", "heads", "learn"]
 """The names that the pages have in the address."""
 PAGE_TITLES: dict[str, str] = {
     "translate": "Translate",
     "inside": "Inside a head",
     "why": "Why",
-    "architecture": "Architecture",
-    "embeddings": "Embeddings & positions",
+    "model": "Model",
     "training": "Training",
     "heads": "Heads",
     "learn": "Learn",
@@ -232,9 +229,9 @@ def clicked_value(key: str) -> str | None:
     return points[0].get("customdata") if points else None
 
 
-def show_heading(title: str) -> None:
-    """Write the heading of a part of a page."""
-    st.markdown(f"## {title}")
+def show_heading(title: str, note: str | None = None) -> None:
+    """Write the heading of a part of a page, with a note behind a sign."""
+    st.markdown(f"## {title}", help=note)
 
 
 def open_page(page: PageName, **choices: Any) -> None:

@@ -99,8 +99,8 @@ def _show_sizes(
     st.caption(
         "The weight is the mean of all heads of all kinds over the corpus; the dotted line is that "
         "of heads that spread theirs evenly. " + _half_ways(drawn, steps) + " That two rise "
-        "together does not say that one is the cause of the other. *Architecture* has the largest "
-        "numbers of one sentence, by layer and token."
+        "together does not say that one is the cause of the other. *Model* has, below its "
+        "lens, the largest numbers of one sentence, by layer and token."
     )
     _explain(charts)
 

@@ -23,7 +23,7 @@ from headwise.viz_app.analysis.embeddings import (
 )
 from headwise.viz_app.components.scatter import scatter
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.embeddings.input import TraceSide
+from headwise.viz_app.views.model.input import TraceSide
 from headwise.viz_app.views.shared.cache import cached, is_cached
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel

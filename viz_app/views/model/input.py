@@ -68,19 +68,23 @@ def show_input(selection: Selection, side: TraceSide) -> None:
             "normed": "The sum after a norm, which enters the first layer",
         }
         arrays["normed"] = side.stream[0]
-    st.latex(_formula(model))
+    with st.container(key="equations"):
+        st.latex(_formula(model))
     # One scale for what is compared, before and after; positions and norms have their own.
     common = float(max(np.abs(arrays[name]).max() for name in ("tokens", "total")))
     limits = {"tokens": common, "total": common}
     if model.positions == "sinusoidal":
         limits["positions"] = 1.0
     for name, title in titles.items():
-        show_heading(title)
+        show_heading(title, notes[name])
         limit = limits.get(name) or float(np.abs(arrays[name]).max()) or 1.0
-        figure = vector_map(arrays[name], labels=labels, limit=limit, theme=selection.theme)
+        figure = vector_map(
+            arrays[name], labels=labels, limit=limit, theme=selection.theme, room=200
+        )
         alt = f"{title}, {len(labels)} × {model.d_model:,}. {notes[name]}"
         show_figure(figure, key=name, alt=alt)
-        st.caption(notes[name])
+    if "positions" in notes:
+        st.caption(_lengths(model, side))
 
 
 def _formula(model: Description) -> str:
@@ -97,27 +101,35 @@ def _formula(model: Description) -> str:
 
 
 def _notes(model: Description, side: TraceSide) -> dict[str, str]:
-    """Say under each map what it shows."""
-    parts = {name: part for name, part in vars(side.embedding).items() if part is not None}
-    lengths = {name: float(np.linalg.norm(part, axis=-1).mean()) for name, part in parts.items()}
+    """Say of each map what it shows."""
     root = math.sqrt(model.d_model)
     scaled = f" times √D = √{model.d_model:,} = {root:.2f}" if model.scale_embeddings else ""
     normed = f"{norm_name(model)} of " * model.token_norm
     row = f"A row a token: {normed}its learned embedding{scaled}."
-    if "positions" not in parts:
+    if side.embedding.positions is None:
         return {
             "tokens": f"{row} This model adds no positional encodings: its positions are "
             f"{model.positions}, and come in with {_WHERE[model.positions]} (see positions)."
         }
-    sines = model.positions == "sinusoidal"
-    always = "always √(D / 2) =" if sines else "on average"
-    drawn = "drawn from -1 to 1" if sines else "learned"
+    drawn = "drawn from -1 to 1" if model.positions == "sinusoidal" else "learned"
     return {
         "tokens": row,
         "positions": f"A row a position, the same for every sentence; {drawn}. Tokens are counted "
         "from 1, pos in the formula from 0.",
-        "total": "Token embedding plus positional encoding, on the scale of the first map. Mean "
-        f"length of a row: {lengths['tokens']:.1f} before, {lengths['total']:.1f} after; of a "
-        f"positional encoding {always} {lengths['positions']:.1f}.",
+        "total": "Token embedding plus positional encoding, on the scale of the first map.",
         "normed": f"{norm_name(model)} of each row of the sum.",
     }
+
+
+def _lengths(model: Description, side: TraceSide) -> str:
+    """Say how long the rows of the maps are."""
+    before, added, after = (
+        float(np.linalg.norm(part, axis=-1).mean())
+        for part in (side.embedding.tokens, side.embedding.positions, side.embedding.total)
+        if part is not None
+    )
+    always = "always √(D / 2) =" if model.positions == "sinusoidal" else "on average"
+    return (
+        f"Mean length of a row: {before:.1f} before, {after:.1f} after; of a positional encoding "
+        f"{always} {added:.1f}."
+    )

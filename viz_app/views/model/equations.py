@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from headwise.viz_app.analysis.formulas import (
 from headwise.viz_app.analysis.labels import token_label
 from headwise.viz_app.analysis.positions import encoding_formula, encodings, order_of
 from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.views.model import SECTION_TITLES
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES, PageName, show_link
@@ -33,22 +35,23 @@ class Equation:
     formula: str
     here: str
     page: PageName
+    section: str = ""
+    """The section of the page Model, where it is that page."""
 
 
 def show_equations(selection: Selection, trace: Trace) -> None:
-    """Draw the equations, two in a row."""
-    found = list(equations_of(selection, trace))
-    for start in range(0, len(found), 2):
-        for equation, place in zip(found[start : start + 2], st.columns(2), strict=False):
-            with place, st.container(border=True, height="stretch"):
-                st.markdown(f"**{equation.title}**")
-                st.latex(equation.formula)
-                st.caption(equation.here)
-                show_link(
-                    f"Follow it on {PAGE_TITLES[equation.page]}",
-                    equation.page,
-                    key=f"follow-{equation.title}",
-                )
+    """Draw the equations one below the other, and the ways to what shows them in detail."""
+    with st.container(key="equations", gap="xsmall"):
+        for equation in equations_of(selection, trace):
+            with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+                where = re.findall(r"\((.*?)\)", equation.title)
+                note = f"{where[0].capitalize()}. {equation.here}"
+                title = re.sub(r" \(.*?\)", "", equation.title)
+                st.markdown(f"**{title}**", help=note, width="content")
+                section = {"section": equation.section} if equation.section else {}
+                label = SECTION_TITLES.get(equation.section) or PAGE_TITLES[equation.page]
+                show_link(label, equation.page, key=f"follow-{equation.title}", **section)
+            st.latex(equation.formula)
 
 
 def equations_of(selection: Selection, trace: Trace) -> Iterator[Equation]:
@@ -123,7 +126,7 @@ def _of_positions(
             f"{note}D = {d_model:,}, so i is 0 to {half - 1}: {shapes} pos is counted from 0: "
             f"token 2 has pos 1, and at i = 0 {first[0]:.3f} and {first[second]:.3f}."
         )
-    yield Equation(title, formula, here, "embeddings")
+    yield Equation(title, formula, here, "model", "positions")
 
 
 def _of_embeddings(model: Description) -> Iterator[Equation]:
@@ -144,7 +147,8 @@ def _of_embeddings(model: Description) -> Iterator[Equation]:
                 f"x_{{pos}} = {formula}",
                 f"E of the {stack} has {size:,} rows, one for each token of the vocabulary, of "
                 f"{of.d_model:,} numbers{scaled}",
-                "embeddings",
+                "model",
+                "input",
             )
 
 

@@ -1,9 +1,11 @@
-"""The page Architecture, run without a browser on the tiny run."""
+"""The page Model, run without a browser on the tiny run."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,8 @@ from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.records.trace import Check, Trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
-from headwise.viz_app.views.architecture.page import CONSEQUENCES
+from headwise.viz_app.views.model.masks import CONSEQUENCES
+from headwise.viz_app.views.shared import slices
 from headwise.viz_app.views.shared.markdown import power_of_ten
 from tests.floats import assert_near, rounding
 from tests.viz_app.views.driver import (
@@ -29,12 +32,21 @@ from tests.viz_app.views.driver import (
     Start,
     array,
     break_lines,
+    open_page,
     texts_in,
     traced,
     unescaped,
 )
 
-PAGE = "architecture"
+PAGE = "model"
+Opened = Callable[[str], Page]
+
+
+@pytest.fixture(scope="module")
+def opened(run_root: Path) -> Iterator[Opened]:
+    """Return a function that opens a section, once for all who only read it."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield cache(lambda section: open_page(PAGE, run_root, patch, {"section": section}))
 
 
 def rows_of(table: str) -> list[str]:
@@ -47,7 +59,7 @@ def rows_of(table: str) -> list[str]:
 @pytest.mark.parametrize(
     ("step", "target", "unfold", "levels"),
     [
-        ("60", "", "stacks", 3),
+        ("60", "", "stacks", 2),
         ("60", "", "layers", 4),
         ("20", "Los perros no ven el libro.", "everything", 5),
     ],
@@ -78,19 +90,21 @@ def test_the_tree_has_every_hook_point_once_with_its_numbers(
     assert "W_O + b_O" in tree
 
 
-def test_the_number_of_parameters_is_the_run_s(opened: Page, run: TrainedRun) -> None:
-    [tree] = opened.markup('<div class="modules"')
+def test_the_number_of_parameters_is_the_run_s(opened: Opened, run: TrainedRun) -> None:
+    page = opened("modules")
+    [tree] = page.markup('<div class="modules"')
     totals = [int(n.replace(",", "")) for n in re.findall(r'title="parameters">([\d,]+)<', tree)]
     assert totals[0] == run.info.parameters
-    assert f"{run.info.parameters:,} in all" in opened.captions
+    assert f"{run.info.parameters:,} in all" in page.captions
     rows = re.findall(r'<tr data-module="(.*?)">(.*?)</tr>', tree)
     of = {name: int(texts_in(row, "td")[-1].replace(",", "")) for name, row in rows}
     assert sum(of.values()) == run.info.parameters
     assert of["unembedding"] == 0  # tied to the decoder's table
 
 
-def test_every_choice_of_a_configuration_has_a_row(opened: Page, run: TrainedRun) -> None:
-    [table] = opened.markup('<div class="comparison"')
+def test_every_choice_of_a_configuration_has_a_row(opened: Opened, run: TrainedRun) -> None:
+    page = opened("presets")
+    [table] = page.markup('<div class="comparison"')
     head, *rows = rows_of(table)
     assert texts_in(head, "th")[1:-1] == ["this run", *PRESETS]
     assert len(rows) == len(fields(TransformerConfig))
@@ -105,19 +119,20 @@ def test_every_choice_of_a_configuration_has_a_row(opened: Page, run: TrainedRun
 # Masks
 
 
-def test_masks_are_of_the_sentence_and_its_batch(opened: Page, run: TrainedRun) -> None:
+def test_masks_are_of_the_sentence_and_its_batch(opened: Opened, run: TrainedRun) -> None:
     """Of 12 and 8 tokens; then the first but for one token, as there is no other sample."""
+    page = opened("masks")
     trace = traced(run)
     key = "causal"
-    figure = opened.charts[key]
-    np.testing.assert_array_equal(opened.cells(key), np.tri(len(trace.consumed), dtype=bool))
+    figure = page.charts[key]
+    np.testing.assert_array_equal(page.cells(key), np.tri(len(trace.consumed), dtype=bool))
     aliases = [unescape(a) for a in figure["layout"]["yaxis"]["labelalias"].values()]
     assert aliases == token_labels(trace.consumed)
 
     cats, dog = (token_labels(traced(run, text).source) for text in (CATS, DOG))
     assert (len(cats), len(dog)) == (12, 8)
     padded = [cats, [*dog, *["<pad> ×"] * 4], [*cats[:-2], cats[-1], "<pad> ×"]]
-    assert drawn_masks(opened) == [[cats], padded]
+    assert drawn_masks(page) == [[cats], padded]
 
 
 def drawn_masks(app: Page) -> list[list[list[str]]]:
@@ -128,7 +143,7 @@ def drawn_masks(app: Page) -> list[list[list[str]]]:
 
 def test_broken_samples_leave_the_sentence_with_its_cuts(start: Start, own_root: Path) -> None:
     break_lines(own_root / "tiny" / "samples.jsonl")
-    app = start(own_root, q=DOG)
+    app = start(own_root, q=DOG, section="masks")
     (message,) = app.errors  # the frame's
     assert message.startswith("tiny/samples.jsonl, line 1: not JSON")
     [_, batch] = drawn_masks(app)
@@ -138,8 +153,9 @@ def test_broken_samples_leave_the_sentence_with_its_cuts(start: Start, own_root:
 # The lens
 
 
-def test_the_lens_says_what_each_layer_would_predict(opened: Page, run: TrainedRun) -> None:
-    [table] = opened.markup('<div class="lens"')
+def test_the_lens_says_what_each_layer_would_predict(opened: Opened, run: TrainedRun) -> None:
+    page = opened("lens")
+    [table] = page.markup('<div class="lens"')
     trace = traced(run)
     head, *rows, last = rows_of(table)
     columns = ["position: predicted ← consumed", "embedding", "layer 1", "layer 2"]
@@ -155,7 +171,7 @@ def test_the_lens_says_what_each_layer_would_predict(opened: Page, run: TrainedR
     assert len(titles) == hits.size
     assert {title.count("\n") for title in titles} == {4}
     assert all(token_label(t) in titles[0] for t in trace.lens_tokens[0][0][:5])
-    assert "never meant for the unembedding" not in opened.captions  # with the norms first
+    assert "never meant for the unembedding" not in page.captions  # with the norms first
 
 
 # Self-checks
@@ -177,23 +193,46 @@ def checks(app: Page) -> list[list[str]]:
 
 
 def test_the_decoder_reads_each_layer_of_the_encoder(
-    start: Start, opened: Page, run: TrainedRun
+    start: Start, opened: Opened, run: TrainedRun
 ) -> None:
     """The last row is the model's own translation; so are all at the last layer by checkpoint."""
-    [table] = opened.dataframe
+    page = opened("layers")
+    [table] = page.dataframe
     assert table.value["encoder"].tolist()[0] == "embedding"
     assert table.value["the decoder writes"].tolist()[-1] == traced(run).target_text
-    _, by_step = start().choose(layers_by_step=True).dataframe
+    _, by_step = start(section="layers").choose(layers_by_step=True).dataframe
     assert by_step.value["step"].tolist() == run.steps()
     last = table.value["encoder"].tolist()[-1]
     assert set(by_step.value[last].dropna()) <= {100.0}  # none where the model writes nothing
     assert by_step.value["embedding"].dropna().between(0, 100).all()
 
 
-def test_the_largest_numbers_of_each_stream_are_drawn(opened: Page, run: TrainedRun) -> None:
+def test_layers_are_translated_one_by_one_until_a_person_stops_them(
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, sentence = start(section="layers"), "The cats see the old dog."
+
+    def written() -> list[str]:
+        texts: list[str] = app.dataframe[0].value["the decoder writes"].tolist()
+        return texts
+
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    app.choose(sentence=sentence)
+    assert [text == "…" for text in written()] == [False, True, True]
+    [stop] = [button for button in app.button if button.label == "Stop"]
+    stop.click().run()
+    assert [text == "…" for text in written()] == [False, True, True]
+    app.choose(from_layers=True)
+    for _ in written():
+        app.run()
+    assert written()[-1] == traced(run, sentence).target_text
+
+
+def test_the_largest_numbers_of_each_stream_are_drawn(opened: Opened, run: TrainedRun) -> None:
+    page = opened("lens")
     trace = traced(run)
     for stack, stream in (("encoder", trace.encoder_stream), ("decoder", trace.decoder_stream)):
-        drawn, *_ = opened.charts[f"largest_{stack}"]["data"]
+        drawn, *_ = page.charts[f"largest_{stack}"]["data"]
         for layer, numbers in enumerate(np.abs(stream)):
             middle = np.sort(numbers, axis=None)[[(numbers.size - 1) // 2, numbers.size // 2]]
             expected = numbers.max(axis=-1) / middle.mean(dtype=np.float64)
@@ -201,7 +240,7 @@ def test_the_largest_numbers_of_each_stream_are_drawn(opened: Page, run: Trained
         assert array(drawn["customdata"]).min() >= 1
     layer, token = np.unravel_index(array(drawn["z"]).argmax(), array(drawn["z"]).shape)
     at = f"The largest is at {token_labels(trace.consumed)[token]}, "
-    assert at + ("embedding" if layer == 0 else f"layer {layer}") in opened.captions
+    assert at + ("embedding" if layer == 0 else f"layer {layer}") in page.captions
 
 
 def test_a_broken_check_turns_red_and_each_says_what_it_means(
@@ -217,7 +256,7 @@ def test_a_broken_check_turns_red_and_each_says_what_it_means(
         return traces[-1]
 
     monkeypatch.setattr(caches, "run_trace", broken)
-    app = start(q="Where are the old cats?")
+    app = start(q="Where are the old cats?", section="masks")
     assert app.errors == ["Do not trust what this sentence's pages show."]
     [trace], rows = traces, checks(app)
     good, bad = ":green-badge[✓ holds]", ":red-badge[✗ broken]"
@@ -236,11 +275,12 @@ def test_a_broken_check_turns_red_and_each_says_what_it_means(
 # Equations
 
 
-def test_equations_have_the_sizes_of_the_sentence(opened: Page, run: TrainedRun) -> None:
+def test_equations_have_the_sizes_of_the_sentence(opened: Opened, run: TrainedRun) -> None:
+    page = opened("diagram")
     trace = traced(run)
     source, steps = len(trace.source), len(trace.consumed)
-    assert len(opened.get("latex") or [m for m in opened.markdown if m.value.startswith("$$")]) == 7
-    told = opened.captions
+    assert len(page.get("latex") or [m for m in page.markdown if m.value.startswith("$$")]) == 7
+    told = page.captions
     for part in (
         f"{source} × 14 for the source, {steps} × 14 for the target.",
         "token 2 has pos 1, and at i = 0 0.841 and 0.540.",
@@ -254,16 +294,11 @@ def test_equations_have_the_sizes_of_the_sentence(opened: Page, run: TrainedRun)
     ):
         assert part in told
     first = np.exp(trace.predictions.log_probability[0])
-    assert opened.says("{:.3f}", first, size=1)
-    links = {button.label for button in opened.button}
-    for page in ("Inside a head", "Embeddings & positions", "Translate"):
-        assert f"Follow it on {page}" in links
+    assert page.says("{:.3f}", first, size=1)
+    links = {button.label for button in page.button}
+    assert {"Inside a head", "Embeddings", "Positions", "Translate"} <= links
 
 
-def test_the_page_begins_with_a_drawing_and_links_to_its_parts(opened: Page) -> None:
-    [drawing] = opened.image
-    assert drawing.proto.imgs[0].alt.startswith("Encoder: ")
-    [contents] = [each.value for each in opened.markdown if "](#" in each.value]
-    titles = [each.value for each in opened.markdown if each.value.startswith("## ")]
-    assert re.findall(r"\[(.*?)\]\(#[a-z-]+\)", contents) == [each[3:] for each in titles]
-    assert "(#the-lens-what-each-layer-would-already-say)" in contents
+def test_the_page_begins_with_a_drawing(opened: Opened) -> None:
+    [drawing] = [each.value for each in opened("diagram").markdown if each.value.startswith("<svg")]
+    assert 'aria-label="Encoder: ' in drawing

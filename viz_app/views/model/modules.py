@@ -17,9 +17,9 @@ from headwise.viz_app.trace.weights import named_weights
 from headwise.viz_app.views.caches import checkpoint_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.shared.widgets import choose_one, show_heading
 
-_LEVELS = {"stacks": 3, "layers": 4, "everything": 9}
+_LEVELS = {"stacks": 2, "layers": 4, "everything": 9}
 """How far the tree is unfolded: names and levels."""
 _ROWS = {
     "norm": (
@@ -83,6 +83,15 @@ _ROWS = {
 def show_modules(selection: Selection, trace: Trace) -> None:
     """Draw the tree, and ask how far it is unfolded."""
     tree = tree_of(selection, trace)
+    show_heading(
+        "Module by module",
+        f"On the right, parameters: of a module and all below it, {tree.total:,} in all. The line "
+        "of a hook point has what its tensor holds for this sentence: shape, mean, standard "
+        "deviation, and the mean Euclidean norm of its last axis. Shapes are batch × position × "
+        "width; those of a head's vectors are batch × head × position × d_k, of scores and weights "
+        "batch × head × query × key. Weights are listed as stored, outputs × inputs: the paper's W "
+        "transposed. Left out is dropout, which does nothing outside training.",
+    )
     unfold = choose_one(
         "Unfold",
         list(_LEVELS),
@@ -91,14 +100,6 @@ def show_modules(selection: Selection, trace: Trace) -> None:
     )
     with st.container(key="tree"):
         st.html(module_tree_html(tree, unfolded=_LEVELS[unfold]))
-    st.caption(
-        f"On the right, parameters: of a module and all below it, {tree.total:,} in all. The line "
-        "of a hook point has what its tensor holds for this sentence: shape, mean, standard "
-        "deviation, and the mean Euclidean norm of its last axis. Shapes are batch × position × "
-        "width; those of a head's vectors are batch × head × position × d_k, of scores and weights "
-        "batch × head × query × key. Weights are listed as stored, outputs × inputs: the paper's W "
-        "transposed. Left out is dropout, which does nothing outside training."
-    )
 
 
 def tree_of(selection: Selection, trace: Trace) -> ModuleNode:
@@ -115,8 +116,13 @@ def tree_of(selection: Selection, trace: Trace) -> ModuleNode:
     )
 
 
-def show_presets(selection: Selection) -> None:
+def show_presets(selection: Selection, _: Trace) -> None:
     """Draw a table with a row for each choice and a column for each preset."""
+    show_heading(
+        "This run beside the presets",
+        "≠ marks what differs from this run. A preset is what a training begins from "
+        "(`python -m headwise.model.train --preset …`); each value can be changed.",
+    )
     own = selection.run.config
     if own is None:
         st.caption("Presets are those of Headwise's own trainings; this model is not one of them.")
@@ -128,10 +134,6 @@ def show_presets(selection: Selection) -> None:
     ]
     with st.container(key="presets"):
         st.html(comparison_table(["this run", *PRESETS], rows, notes="what it changes"))
-    st.caption(
-        "≠ marks what differs from this run. A preset is what a training begins from "
-        "(`python -m headwise.model.train --preset …`); each value can be changed."
-    )
 
 
 def _format(model: TransformerConfig, name: str) -> str:

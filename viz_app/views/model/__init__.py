@@ -1,4 +1,4 @@
-"""What a person chooses on the page Embeddings & positions: what enters the model."""
+"""What a person chooses on the page Model: the whole model on one sentence."""
 
 from __future__ import annotations
 
@@ -7,16 +7,41 @@ from typing import Literal
 
 from headwise.viz_app.views.choices import Text, choice
 
+Section = Literal[
+    "diagram",
+    "input",
+    "positions",
+    "similarity",
+    "projection",
+    "lens",
+    "layers",
+    "modules",
+    "presets",
+    "masks",
+]
+SECTION_TITLES: dict[str, str] = {
+    "diagram": "Diagram",
+    "input": "Embeddings",
+    "positions": "Positions",
+    "similarity": "Neighbours",
+    "projection": "Projection",
+    "lens": "Lens",
+    "layers": "Layers",
+    "modules": "Modules",
+    "presets": "Presets",
+    "masks": "Masks & checks",
+}
 _SIMILARITY = {"section": "similarity"}
 _POSITIONS = {"section": "positions"}
 _PROJECTION = {"section": "projection"}
+_LAYERS = {"section": "layers"}
 
 
 @dataclass(frozen=True)
-class EmbeddingsChoices:
+class ModelChoices:
     """The choices of the page; tokens of a vocabulary are texts, or ids such as ``id:7``."""
 
-    section: Literal["input", "positions", "similarity", "projection"] = "input"
+    section: Section = choice("diagram", opens=True)
     similarity_of: str = choice("tokens", where=_SIMILARITY)
     token: str | None = choice(None, of="sentence side", where=_SIMILARITY)
     """The token whose neighbours are listed."""
@@ -32,3 +57,10 @@ class EmbeddingsChoices:
     number: int | None = choice(None, of="run", where=_PROJECTION)
     """How many of the most frequent tokens are drawn."""
     searched: tuple[Text, ...] = choice((), of="run", where=_PROJECTION)
+    from_layers: bool = choice(True, of="sentence step", where=_LAYERS)
+    """Whether the sentence is translated from each encoder layer, until a person stops it."""
+    layers_by_step: bool = choice(False, of="run", where=_LAYERS)
+    """Whether sample sentences are, at each checkpoint."""
+    unfold: Literal["stacks", "layers", "everything"] = choice(
+        "stacks", where={"section": "modules"}
+    )

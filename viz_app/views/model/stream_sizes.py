@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.figures.maps import ratio_map
-from headwise.viz_app.records.trace import Floats, Tokens, Trace
+from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.stream_sizes import (
     LargestNumbers,
     largest_by_chance,
     largest_numbers,
 )
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.widgets import show_figure
+from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
 _NOTE = (
     "The largest |x| among the D numbers that a token has in the stream, over the median |x| of "
@@ -28,20 +29,17 @@ _NOTE = (
 
 def show_stream_sizes(selection: Selection, trace: Trace) -> None:
     """Draw a map for each stack: a row for each layer, a column for each token."""
-    encoder, decoder = st.columns(2, gap="medium")
-    with encoder:
-        _show_stack(selection, "encoder", trace.encoder_stream, trace.source)
-    with decoder:
-        _show_stack(selection, "decoder", trace.decoder_stream, trace.consumed)
-    st.caption(_NOTE)
-
-
-def _show_stack(selection: Selection, stack: str, stream: Floats, tokens: Tokens) -> None:
-    found, labels = largest_numbers(stream), token_labels(tokens)
-    layers = ["embedding", *(f"layer {layer}" for layer in range(1, len(stream)))]
-    said = _say(found, layers, labels, stream)
-    show_figure(
-        ratio_map(
+    show_heading("Outlier activations", _NOTE)
+    figures: dict[str, Any] = {}
+    said: dict[str, str] = {}
+    for stack, stream, tokens in (
+        ("encoder", trace.encoder_stream, trace.source),
+        ("decoder", trace.decoder_stream, trace.consumed),
+    ):
+        found, labels = largest_numbers(stream), token_labels(tokens)
+        layers = ["embedding", *(f"layer {layer}" for layer in range(1, len(stream)))]
+        said[stack] = _say(found, layers, labels, stream)
+        figures[stack] = ratio_map(
             found.ratios.astype(np.float32),
             found.dimensions,
             rows=layers,
@@ -50,12 +48,20 @@ def _show_stack(selection: Selection, stack: str, stream: Floats, tokens: Tokens
             column_title=f"token in the {stack}",
             theme=selection.theme,
             width=520,
-        ),
-        key=f"largest_{stack}",
-        alt=f"The largest numbers of the {stack}'s stream by layer and token. {said}",
-        name=f"largest-numbers-{stack}",
-    )
-    st.caption(said)
+        )
+    # Their cells begin at one height, however long their tokens are.
+    top = max(figure.layout.margin.t for figure in figures.values())
+    for place, (stack, figure) in zip(st.columns(2, gap="medium"), figures.items(), strict=True):
+        figure.layout.height += top - figure.layout.margin.t
+        figure.layout.margin.t = top
+        with place:
+            show_figure(
+                figure,
+                key=f"largest_{stack}",
+                alt=f"Largest numbers of the {stack}'s stream by layer and token. {said[stack]}",
+                name=f"largest-numbers-{stack}",
+            )
+            st.caption(said[stack])
 
 
 def _say(found: LargestNumbers, layers: list[str], labels: list[str], stream: Floats) -> str:

@@ -33,7 +33,7 @@ from headwise.viz_app.figures.lines import (
 from headwise.viz_app.figures.maps import encoding_map, similarity_map
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import layer_trace_of
-from headwise.viz_app.views.embeddings.input import TraceSide
+from headwise.viz_app.views.model.input import TraceSide
 from headwise.viz_app.views.shared.markdown import power_of_ten
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -64,8 +64,11 @@ def show_positions(selection: Selection, side: TraceSide) -> None:
         return
     _show_encodings(selection, side, order)
     _show_waves(selection, side, order)
-    _show_two(selection, side, order)
-    _show_distances(selection, side, order)
+    two, distances = st.columns(2, gap="large")
+    with two:
+        _show_two(selection, side, order)
+    with distances:
+        _show_distances(selection, side, order)
 
 
 def _length(side: TraceSide) -> int:
@@ -75,7 +78,6 @@ def _length(side: TraceSide) -> int:
 def _show_encodings(selection: Selection, side: TraceSide, order: Order) -> None:
     """Draw the map of positions and dimensions."""
     d_model, used, length = selection.run.description.d_model, len(side.tokens), _length(side)
-    show_heading("Positional encodings")
     encoded = encodings(np.arange(length), d_model, order)
     figure = encoding_map(encoded, used=used, theme=selection.theme)
     half = f", of sines and again, from dimension {d_model // 2} on, of cosines"
@@ -88,15 +90,19 @@ def _show_encodings(selection: Selection, side: TraceSide, order: Order) -> None
     )
     if used < length:
         note += f" The horizontal line is where the {used} tokens of this {side.name} end."
+    show_heading("Positional encodings", note)
     show_figure(figure, key="encodings", alt=note)
-    st.caption(note)
 
 
 @panel("waves")
 def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
     """Draw some dimensions as waves, with their formulas."""
     d_model, length = selection.run.description.d_model, _length(side)
-    show_heading("Some dimensions as waves")
+    show_heading(
+        "Some dimensions as waves",
+        "Each position gets the values at its dots. Wavelengths are in positions: 2π · "
+        f"10000^(2i/{d_model}), from 2π to almost 10000 · 2π.",
+    )
     words, picture = st.columns([2, 3], gap="medium")
     with words:
         st.latex(encoding_formula(order, d_model))
@@ -134,10 +140,6 @@ def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
         )
         chosen = ", ".join(map(str, dimensions))
         show_figure(figure, key="waves", alt=f"Dimensions {chosen} over {length} positions")
-        st.caption(
-            "Each position gets the values at its dots. Wavelengths are in positions: 2π · "
-            f"10000^(2i/{d_model}), from 2π to almost 10000 · 2π."
-        )
 
 
 @panel("two_positions")
@@ -145,74 +147,62 @@ def _show_two(selection: Selection, side: TraceSide, order: Order) -> None:
     """Draw two positions over all dimensions, and say in numbers how they differ."""
     d_model, length = selection.run.description.d_model, _length(side)
     show_heading("Two positions side by side")
-    words, picture = st.columns([2, 3], gap="medium")
-    with words:
-        chosen = st.multiselect(
-            "Two positions (pos, from 0)",
-            range(length),
-            max_selections=2,
-            **control(
-                "positions", "Positions", default=_TWO, usable=range(length).__contains__, most=2
-            ),
-        )
-        if len(chosen) != 2:
-            st.caption("Choose two positions to compare them.")
-            return
-        pair = encodings(np.array(chosen), d_model, order)
-        apart = np.abs(pair[0] - pair[1])
-        most = int(first_largest(apart))
-        first, second = pair[:, most]
-        cosine = np.array([is_cosine(d, d_model, order) for d in range(d_model)])
-        where = int((cosine[:most] == cosine[most]).sum())
-        st.caption(
-            f"The encodings of pos {chosen[0]} and pos {chosen[1]}, which are "
-            f"{abs(chosen[0] - chosen[1])} apart. Their dot product is "
-            f"{float(pair[0] @ pair[1]):.2f}; that of an encoding with itself is D / 2 = "
-            f"{d_model // 2}. They differ most in dimension {most}, the "
-            f"{'cosine' if cosine[most] else 'sine'} at i = {where}: {first:.2f} and {second:.2f}. "
-            "Short waves tell near positions apart, long ones hardly do: "
-            f"{np.mean(apart < _ALIKE):.0%} of the dimensions differ by less than {_ALIKE}."
-        )
-    with picture:
-        show_figure(
-            encoding_curves(
-                pair[:, ~cosine], pair[:, cosine], positions=chosen, theme=selection.theme
-            ),
-            key="two_positions_chart",
-            alt=f"Sines and cosines of pos {chosen[0]} and pos {chosen[1]}, from the shortest wave "
-            "to the longest",
-        )
+    chosen = st.multiselect(
+        "Two positions (pos, from 0)",
+        range(length),
+        max_selections=2,
+        **control(
+            "positions", "Positions", default=_TWO, usable=range(length).__contains__, most=2
+        ),
+    )
+    if len(chosen) != 2:
+        st.caption("Choose two positions to compare them.")
+        return
+    pair = encodings(np.array(chosen), d_model, order)
+    apart = np.abs(pair[0] - pair[1])
+    most = int(first_largest(apart))
+    first, second = pair[:, most]
+    cosine = np.array([is_cosine(d, d_model, order) for d in range(d_model)])
+    where = int((cosine[:most] == cosine[most]).sum())
+    show_figure(
+        encoding_curves(pair[:, ~cosine], pair[:, cosine], positions=chosen, theme=selection.theme),
+        key="two_positions_chart",
+        alt=f"Sines and cosines of pos {chosen[0]} and pos {chosen[1]}, from the shortest wave "
+        "to the longest",
+    )
+    st.caption(
+        f"Their dot product is {float(pair[0] @ pair[1]):.2f}; that of an encoding with itself is "
+        f"D / 2 = {d_model // 2}. They differ most in dimension {most}, the "
+        f"{'cosine' if cosine[most] else 'sine'} at i = {where}: {first:.2f} and {second:.2f}. "
+        f"{np.mean(apart < _ALIKE):.0%} of the dimensions differ by less than {_ALIKE}."
+    )
 
 
 def _show_distances(selection: Selection, side: TraceSide, order: Order) -> None:
     """Draw the dot product of two encodings by the distance of their positions."""
     d_model, length = selection.run.description.d_model, _length(side)
-    show_heading("Their dot product by distance")
-    words, picture = st.columns([2, 3], gap="medium")
-    with words:
-        st.latex(
-            r"\begin{aligned} & \mathrm{PE}(p) \cdot \mathrm{PE}(p + k) \\ & = "
-            rf"\sum_{{i=0}}^{{{d_model // 2 - 1}}} \cos(k / 10000^{{2i/{d_model}}}) \end{{aligned}}"
-        )
-        off = largest_deviation(encodings(np.arange(length), d_model, order))
-        st.caption(
-            f"It depends on the distance k only, not on p; it is the same for -k, and largest at "
-            f"0: D / 2 = {d_model // 2}. Of the {length * (length + 1) // 2:,} pairs of these "
-            f"{length} positions none departs from the curve by more than {power_of_ten(off)}."
-        )
-    with picture:
-        curve = similarity_by_distance(length, d_model)
-        show_figure(
-            distance_curve(curve, theme=selection.theme),
-            key="distances",
-            alt=f"Dot product of two positional encodings by distance: {curve[0]:.0f} at 0, "
-            f"{curve[1]:.1f} at 1, {curve[-1]:.1f} at {length - 1}",
-        )
+    off = largest_deviation(encodings(np.arange(length), d_model, order))
+    show_heading(
+        "Their dot product by distance",
+        "It depends on the distance k only, not on p; it is the same for -k, and largest at 0: "
+        f"D / 2 = {d_model // 2}. Of the {length * (length + 1) // 2:,} pairs of these {length} "
+        f"positions none departs from the curve by more than {power_of_ten(off)}.",
+    )
+    st.latex(
+        r"\begin{aligned} & \mathrm{PE}(p) \cdot \mathrm{PE}(p + k) \\ & = "
+        rf"\sum_{{i=0}}^{{{d_model // 2 - 1}}} \cos(k / 10000^{{2i/{d_model}}}) \end{{aligned}}"
+    )
+    curve = similarity_by_distance(length, d_model)
+    show_figure(
+        distance_curve(curve, theme=selection.theme),
+        key="distances",
+        alt=f"Dot product of two positional encodings by distance: {curve[0]:.0f} at 0, "
+        f"{curve[1]:.1f} at 1, {curve[-1]:.1f} at {length - 1}",
+    )
 
 
 def _show_recorded(selection: Selection, side: TraceSide, recorded: Floats) -> None:
     """Draw encodings that follow no formula of the paper: as recorded of this sentence."""
-    show_heading("Positional encodings")
     learned = selection.run.description.positions == "learned"
     limit = float(np.abs(recorded).max()) if learned else 1.0
     what = (
@@ -225,11 +215,11 @@ def _show_recorded(selection: Selection, side: TraceSide, recorded: Floats) -> N
         f"them, by {recorded.shape[1]} dimensions, from {-limit:.2g} to {limit:.2g}."
     )
     figure = encoding_map(recorded, used=len(recorded), theme=selection.theme, limit=limit)
+    show_heading("Positional encodings", note)
     show_figure(figure, key="encodings", alt=note)
-    st.caption(note)
-    show_heading("How similar positions are")
     labels = numbered(token_labels(side.tokens))
     about = "Cosine of the encodings of two positions: 1 for the same direction, 0 for none."
+    show_heading("How similar positions are", about)
     figure = similarity_map(
         cosine_similarity(recorded, recorded),
         labels=labels,
@@ -237,7 +227,6 @@ def _show_recorded(selection: Selection, side: TraceSide, recorded: Floats) -> N
         width=530 if len(labels) <= _MOST_LABELLED else 900,
     )
     show_figure(figure, key="position_similarity", alt=about)
-    st.caption(about)
 
 
 def _show_rotary(selection: Selection, side: TraceSide) -> None:

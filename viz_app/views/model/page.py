@@ -1,0 +1,60 @@
+"""The page Model: a section of it, of this sentence or of one of its sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+import streamlit as st
+
+from headwise.model.interface import Side
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.model import SECTION_TITLES, Section
+from headwise.viz_app.views.model.decoder_lens import show_decoder_lens
+from headwise.viz_app.views.model.diagram import show_diagram
+from headwise.viz_app.views.model.input import TraceSide, show_input, side_of
+from headwise.viz_app.views.model.lens import show_lens
+from headwise.viz_app.views.model.masks import show_masks
+from headwise.viz_app.views.model.modules import show_modules, show_presets
+from headwise.viz_app.views.model.neighbours import show_similar
+from headwise.viz_app.views.model.positions import show_positions
+from headwise.viz_app.views.model.projection import show_projection
+from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import choose_trace
+from headwise.viz_app.views.shared.widgets import choose_one
+
+_OF_SENTENCE: dict[str, Callable[[Selection, Trace], None]] = {
+    "diagram": show_diagram,
+    "lens": show_lens,
+    "layers": show_decoder_lens,
+    "modules": show_modules,
+    "presets": show_presets,
+    "masks": show_masks,
+}
+_OF_SIDE: dict[str, Callable[[Selection, TraceSide], None]] = {
+    "input": show_input,
+    "positions": show_positions,
+    "similarity": show_similar,
+    "projection": show_projection,
+}
+
+
+def page(selection: Selection) -> None:
+    """Draw the page."""
+    trace = choose_trace(selection)
+    with st.container(horizontal=True, gap="small"):
+        section = choose_one(
+            "Section",
+            get_args(Section),
+            key="section",
+            format_func=SECTION_TITLES.__getitem__,
+            show_label=False,
+        )
+        if section in _OF_SIDE:
+            side = choose_one("Side", get_args(Side), key="side", show_label=False)
+    if section in _OF_SIDE:
+        _OF_SIDE[section](selection, side_of(trace, side))
+    else:
+        _OF_SENTENCE[section](selection, trace)
+    show_download_menu(selection, trace)
