@@ -217,7 +217,7 @@ def test_these_modules_are_imported_somewhere(module: str) -> None:
     [
         (["viz_app/analysis/", "viz_app/figures/", "viz_app/lessons/"], {"torch", "streamlit"}),
         (
-            ["viz_app/views/embeddings/", "viz_app/views/translate/"],
+            ["viz_app/views/model/", "viz_app/views/translate/"],
             {
                 *("accelerate", "datasets", "pyarrow", "sacrebleu", "tensorboard", "tyro"),
                 "transformers",  # only models of others need it

@@ -322,6 +322,7 @@ def test_the_tree_of_modules_folds_by_keyboard_and_its_numbers_stand_in_columns(
     point = "encoder.layers.1.feed_forward.hidden"
     layer = app.page.locator('details[data-module="encoder.layers.1"]')
     hidden = layer.locator(f'tr[data-hook="{point}"]')
+    app.page.locator('details[data-module="encoder.layers"] > summary').click()
     layer.wait_for()
     expect(hidden).to_be_hidden()
     layer.locator("> summary").click()

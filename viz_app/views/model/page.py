@@ -9,7 +9,7 @@ import streamlit as st
 
 from headwise.model.interface import Side
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.model import SECTION_TITLES, Section
+from headwise.viz_app.views.model import SECTION_TITLES
 from headwise.viz_app.views.model.decoder_lens import show_decoder_lens
 from headwise.viz_app.views.model.diagram import show_diagram
 from headwise.viz_app.views.model.input import TraceSide, show_input, side_of
@@ -46,7 +46,7 @@ def page(selection: Selection) -> None:
     with st.container(horizontal=True, gap="small"):
         section = choose_one(
             "Section",
-            get_args(Section),
+            list(SECTION_TITLES),
             key="section",
             format_func=SECTION_TITLES.__getitem__,
             show_label=False,
