@@ -130,12 +130,12 @@ def test_no_spreadsheet_computes_what_a_table_says(
     assert table_cell(f"{sign}1") == f"\u2060{sign}1"
     assert [table_cell(text) for text in ("", "a=1", "<s>", "niña-")] == ["", "a=1", "<s>", "niña-"]
     if sign == "=":
-        layers = {layer: ["=1+1"] for layer in range(3)}
+        layers = {layer: ["=1+1"] for layer in range(4)}
         patch_views(monkeypatch, "model", decoder_lens_so_far=lambda *_: layers)
         app = start_page("model", unequal_root, q=CATS, section="layers")
         column = "the decoder writes"
         [table] = [each.value for each in app.dataframe if column in each.value]
-        assert table[column].tolist() == ["\u2060=1+1"] * 3
+        assert table[column].tolist() == ["\u2060=1+1"] * 4
 
 
 # What visitors are told of errors

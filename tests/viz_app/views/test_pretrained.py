@@ -67,7 +67,7 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
     "bert2gpt2": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "W_T"),
 }
 """Words and signs that are false of each: of its first token, norm, activation, scale, biases."""
-_SECTIONS = ("diagram", "input", "positions", "modules", "masks")
+_SECTIONS = ("diagram", "input", "positions", "lens", "modules", "masks")
 OPENED: list[tuple[str, str, dict[str, str]]] = [
     *((family, page, address) for family in MEASURED for page, address in PAGES),
     *(
@@ -97,7 +97,7 @@ def words_of(app: Page) -> str:
     """Return all that a page says: texts, formulas, HTML, labels and helps of widgets."""
     elements = [*app.markdown, *app.caption, *app.text, *app.latex, *app.info]
     widgets = [*app.selectbox, *app.multiselect, *app.button_group, *app.toggle, *app.select_slider]
-    told = [element.value for element in elements]
+    told = [element.value for element in elements] + [each.proto.help for each in app.markdown]
     told += [f"{widget.label} {widget.proto.help}" for widget in widgets]
     told += [re.sub("<style>.*?</style>", "", body, flags=re.DOTALL) for body in app.markup()]
     return "\n".join(told)
@@ -193,9 +193,9 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     formulas: Sequence[str],
 ) -> None:
     run, model, trace = opened(folders(family))
-    told = words_of(start_model("model", folders(family), section="diagram"))
-    app = start_model("model", folders(family), section="modules")
-    told += words_of(app)
+    sections = ("diagram", "lens", "modules")
+    apps = [start_model("model", folders(family), section=each) for each in sections]
+    app, told = apps[-1], " ".join(map(words_of, apps))
     assert [formula for formula in formulas if formula not in told] == []
     [tree] = app.markup('<div class="modules"')
     assert re.findall(r'data-hook="(.*?)"', tree) == hook_names(model)
