@@ -20,7 +20,7 @@ WORDS = (
 )
 MOST = {"a sentence of 10 tokens": 0.09, "another head": 0.05, "another page": 0.12}
 """What is done → most seconds of processor."""
-_PAGES = ("inside", "model", "training", "heads", "")
+_PAGES = ("inside", "model", "training", "heads", "errors", "")
 
 
 def measure(found: Findings, rounds: int) -> None:

@@ -41,6 +41,7 @@ PAGES: Mapping[str, str] = {
     "model": ".st-key-stacks svg",
     "training": ".st-key-curves .main-svg",
     "heads": ".st-key-head_table .stBidiComponent",
+    "errors": ".st-key-failure_table .stBidiComponent",
     "learn": "[class*=st-key-start-] button",
 }
 """Page → its first picture, or the last of what a screen shows of it at first."""

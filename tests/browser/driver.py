@@ -50,7 +50,9 @@ _MENUS = {
 }
 """Widget → the menu that it stands in on Translate, or on all pages."""
 TEXTS = "all => all.map(element => element.textContent)"
-_HARMLESS = re.compile(r"/(heads|inside|learn|model|training|why)/_stcore/(health|host-config)$")
+_HARMLESS = re.compile(
+    r"/(errors|heads|inside|learn|model|training|why)/_stcore/(health|host-config)$"
+)
 """Streamlit looks for its server under the address of a page first, and is told 404."""
 _AT_ONCE = "Multiple different fragmentIds detected in a single batch"
 """Widgets of two panels changed at the same moment. Streamlit runs one of the panels again; each

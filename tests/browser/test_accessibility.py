@@ -32,7 +32,11 @@ PLACES: list[tuple[str, dict[str, str]]] = [
         ("/training", {"training": section})
         for section in ("curves", "translations", "compare", "play", "heads", "embeddings")
     ),
-    ("/heads", {"measure": "entropy"}),
+    *(
+        ("/heads", {"heads": section, "measure": "entropy"})
+        for section in ("atlas", "writes", "feeds", "search", "queries and keys", "off together")
+    ),
+    *(("/errors", {"errors": section}) for section in ("failing sentences", "pairs")),
     ("/learn", {}),
 ]
 """Addresses that have every section of every page, and a lesson."""

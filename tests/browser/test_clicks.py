@@ -203,7 +203,7 @@ def test_a_mark_of_the_accuracy_lists_what_fails_there_and_a_pair_asks_why(app: 
     measured = read_measured_pairs(open_trained_run("de-en").folder)
     assert measured is not None
     scores = measured.checkpoints[4_000]
-    app.open("/training", run="de-en", q="Ein Hund.")
+    app.open("/errors", run="de-en", q="Ein Hund.", errors="pairs")
     of_chart = measured.phenomena.index("negation") + 2  # after that of all pairs
     axes = f"gd._fullLayout.xaxis{of_chart}.range, gd._fullLayout.yaxis{of_chart}.range"
     (left, right), (low, high) = app.read("pair_curves", f"[{axes}]")

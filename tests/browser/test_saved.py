@@ -124,7 +124,7 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
             *("cross-all-heads-checkpoint400", {"weight", "layer 2", "head 2"}),
         ),
         (
-            *("/heads", {}, "heads_graph", "edges-checkpoint400"),
+            *("/heads", {"heads": "feeds"}, "heads_graph", "edges-checkpoint400"),
             {"decoder self 2", "query", "key", "value"},
         ),
         (

@@ -315,6 +315,7 @@ def accuracy_charts(
             for each in (chance, _accuracy(curve, name, steps, theme))
         ]
         shapes.append(_at_step(step, place, steps, theme))
+    layout["meta"] = {"readable": 400}  # a page shows them in a column
     inside = {"x": 0.9, "xref": "x domain", "xanchor": "right", "y": CHANCE, "yref": "y"}
     layout["annotations"].append(note("chance", theme, **inside, yanchor="top"))
     return new_figure(theme, data, layout | {"showlegend": False, "shapes": shapes})

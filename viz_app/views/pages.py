@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import cast
 
 import streamlit as st
 from streamlit.logger import get_logger
 
 from headwise.model.placement import use_one_thread
 from headwise.viz_app.served import describe_served
+from headwise.viz_app.views.errors.page import page as errors
 from headwise.viz_app.views.heads.page import page as heads
 from headwise.viz_app.views.inside.page import page as inside
 from headwise.viz_app.views.learn.page import page as learn
@@ -22,6 +24,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import enter, note_unread, write_address
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES, PageName, page_to_open
+from headwise.viz_app.views.state import page_now
 from headwise.viz_app.views.training.page import page as training
 from headwise.viz_app.views.translate.page import page as translate
 from headwise.viz_app.views.why.page import page as why
@@ -34,6 +37,7 @@ _PAGES: dict[PageName, tuple[Callable[[Selection], None], str]] = {
     "model": (model, "account_tree"),
     "training": (training, "timeline"),
     "heads": (heads, "grid_view"),
+    "errors": (errors, "rule"),
 }
 """Page → what draws it, and its icon; in the order in which they are offered."""
 
@@ -64,6 +68,10 @@ def draw_page() -> None:
     chosen = st.navigation(list(pages.values()), position="top")
     if opening := page_to_open():
         st.switch_page(pages[opening])
+    if "session" not in st.session_state:
+        asked = {name: st.query_params.get_all(name) for name in st.query_params}
+        if (now := page_now(chosen.url_path, asked)) != chosen.url_path:
+            st.switch_page(pages[cast(PageName, now)], query_params=asked)
     enter(chosen.url_path)
     with turns().turn():
         selection = frame.select(chosen.url_path)

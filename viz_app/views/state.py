@@ -8,7 +8,7 @@ of a session. What a page alone has is declared in the ``__init__.py`` of its fo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_type_hints
 
@@ -20,6 +20,7 @@ from headwise.model.validation import LONGEST_TEXT, is_too_long
 from headwise.viz_app.analysis.grid import Units
 from headwise.viz_app.views.choices import (
     INNER_SCOPE,
+    Axis,
     Declared,
     NamedStrengths,
     Text,
@@ -27,6 +28,7 @@ from headwise.viz_app.views.choices import (
     declared,
     dropped_by,
 )
+from headwise.viz_app.views.errors import ErrorsChoices
 from headwise.viz_app.views.heads import HeadsChoices
 from headwise.viz_app.views.inside import InsideChoices
 from headwise.viz_app.views.model import ModelChoices
@@ -69,6 +71,7 @@ class View:
     """Heads that are turned; those that are off have the strength 0."""
     units: Units = "tokens"
     side: Side = "source"
+    steps_axis: Axis = choice("linear", on="training errors")
     measure: str = "cost"
     """The measure of heads that is drawn."""
     pictures: Literal["svg", "png"] = "svg"
@@ -92,6 +95,7 @@ class View:
     model: ModelChoices = field(default_factory=ModelChoices)
     training: TrainingChoices = field(default_factory=TrainingChoices)
     heads: HeadsChoices = field(default_factory=HeadsChoices)
+    errors: ErrorsChoices = field(default_factory=ErrorsChoices)
     why: WhyChoices = field(default_factory=WhyChoices)
 
     @property
@@ -117,6 +121,9 @@ _NAMES = {
     "strengths": "off",  # as when heads could only be off
 }
 """Choices whose name in the address is another."""
+
+_MOVED = {("heads", "failure"): "errors", ("training", "phenomenon"): "errors"}
+"""A page and a choice that it had → the page that has it now."""
 
 
 def parameter_of(name: str) -> str:
@@ -199,6 +206,17 @@ def texts(value: object) -> list[str]:
     if isinstance(value, bool):
         return [str(value).lower()]
     return [head_name(value) if isinstance(value, Head) else str(value)]
+
+
+def page_now(page: str, parameters: Collection[str]) -> str:
+    """Return the page that shows what an address names: another one if a choice has moved.
+
+    An address that was written since names a section of either page, too.
+    """
+    for (before, name), now in _MOVED.items():
+        if before == page and name in parameters and not {before, now} & {*parameters}:
+            return now
+    return page
 
 
 def decode(parameters: Mapping[str, Sequence[str]]) -> tuple[View, dict[str, list[str]]]:

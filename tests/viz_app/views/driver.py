@@ -70,16 +70,17 @@ OPENED = ("download-menu", "seen_below_maps")
 
 Start = Callable[..., "Page"]
 Folders = Callable[..., Path]
-SECTIONS: tuple[str, ...] = get_args(CHOICES["training"].kind)
+SECTIONED = ("training", "heads", "errors")
+"""Pages whose choice of a section has the page's name."""
 _OF_MODEL: tuple[str, ...] = get_args(CHOICES["section"].kind)
 _NAMES = {path.parent.name for path in APP.parent.glob("views/*/page.py")}
 PAGES: list[tuple[str, dict[str, str]]] = [
-    *((name, {}) for name in sorted(_NAMES - {"model", "training"})),
+    *((name, {}) for name in sorted(_NAMES.difference((*SECTIONED, "model")))),
     *(("model", {"section": section}) for section in _OF_MODEL),
     ("why", {"why": "two sentences", "other": DOG, "patching": "true", "attributed": "true"}),
-    *(("training", {"training": section}) for section in SECTIONS),
+    *((name, {name: section}) for name in SECTIONED for section in get_args(CHOICES[name].kind)),
 ]
-"""Each page, and of Model, Why and Training each section."""
+"""Each page, and of Model, Why and those in ``SECTIONED`` each section."""
 every_page = pytest.mark.parametrize(
     ("page", "address"),
     PAGES,

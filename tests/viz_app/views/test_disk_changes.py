@@ -38,8 +38,13 @@ from tests.viz_app.views.driver import (
 )
 
 TYPED = "Where is the cat?"
-READ_NO_WEIGHTS = ("learn", "training heads", "training curves")
-"""Pages, and sections of Training."""
+READ_NO_WEIGHTS = (
+    *("learn", "training heads", "training curves"),
+    *("errors failing sentences", "errors pairs"),
+    *("heads atlas", "heads writes", "heads search"),
+    *("heads queries and keys", "heads off together"),
+)
+"""Pages, and sections."""
 PAGE = "training"
 
 

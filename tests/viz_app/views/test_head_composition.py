@@ -52,7 +52,7 @@ def start(start_page: Start, own_root: Path) -> Start:
     save_weights(own_root / "tiny", model, run="tiny", step=LAST)
     for step in STEPS:
         write_measures(own_root / "tiny", made_up(own_root, step))
-    return partial(start_page, "heads", own_root)
+    return partial(start_page, "heads", own_root, heads="feeds")
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_an_edge_of_an_address_is_shown_and_one_that_is_none_is_told(start: Star
 
 
 def test_an_unmeasured_run_has_its_edges_too(start_page: Start, run_root: Path) -> None:
-    app, run = start_page("heads", run_root), open_trained_run("tiny", root=run_root)
+    app, run = start_page("heads", run_root, heads="feeds"), open_trained_run("tiny", root=run_root)
     assert composition(load_weights(run, LAST).model).against_random in said(app)
     assert "path_map" in app.charts or "its output changes by" in said(app)
 
@@ -121,7 +121,8 @@ def test_the_page_gives_the_files_that_the_command_writes(
         "download_button",
         lambda _, data, file_name, **__: given.update({file_name: data}),
     )
-    start(kind="cross", layer="1", head="2")
+    for section in ("feeds", "writes"):
+        start(heads=section, kind="cross", layer="1", head="2")
     ends = tuple(map(head_name, PLANTED[:2]))
     for content, heads, text, name in (
         ("composition", (), "", "edges"),

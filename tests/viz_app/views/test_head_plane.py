@@ -84,8 +84,6 @@ def test_one_checkpoint_does_not_move_and_colours_are_by_position(
     start: Start,  # noqa: F811
     clouds: Calls,
 ) -> None:
-    start(**CROSS)
-    assert "plane_cloud" not in clouds  # off at first
     start(plane="this checkpoint", plane_colour="position", **CROSS)
     drawn = clouds["plane_cloud"]
     [cloud] = drawn["given"]

@@ -19,6 +19,7 @@ from tests.viz_app.views.driver import STEPS, Calls, Page, Start, array, record_
 from tests.viz_app.views.test_heads import made_up, said
 
 LAST = STEPS[-1]
+HEAD = {"kind": "cross", "layer": "1", "head": "2"}
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def start(start_page: Start, own_root: Path) -> Start:
     """Open the page Heads on a run whose checkpoints have been measured."""
     for step in STEPS:
         write_measures(own_root / "tiny", made_up(own_root, step))
-    return partial(start_page, "heads", own_root, kind="cross", layer="1", head="2")
+    return partial(start_page, "heads", own_root, heads="writes", **HEAD)
 
 
 @pytest.fixture

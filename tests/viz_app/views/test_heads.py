@@ -25,7 +25,6 @@ from headwise.model.checkpoint import (
 )
 from headwise.model.interface import KINDS, Head, head_name
 from headwise.model.interventions import head_costs
-from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
 from headwise.viz_app.analysis.paired import (
     all_costs,
     changed,
@@ -45,11 +44,9 @@ from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
 from headwise.viz_app.measuring.head_words import describe_head, in_a_line
 from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.records.measures import (
-    FAILURES,
     CorpusSummary,
     Measures,
     OwnMeasure,
-    TranslatedSentence,
 )
 from headwise.viz_app.views.state import chosen
 from tests.floats import near, rounding
@@ -184,10 +181,10 @@ def test_a_measure_that_somebody_added_is_on_both_pages(
     drawn = app.cells("head_matrix")
     assert np.isnan(drawn[1:7, 0]).all()
     assert_written(drawn[1:7, 2], reach["encoder_self"].ravel())
-    assert note in said(app)
+    assert note in unescaped(app.widget("measure").help)
     assert "full" in [line["name"] for line in app.charts["head_lines"]["data"]]
     app = start(measure="reach", step="60")
-    assert note in said(app)
+    assert note in unescaped(app.widget("measure").help)
     expected = {head: float(reach[head.kind][head[1:]]) for head in HEADS}
     titles, rows = lists["head_table"]["given"]
     assert titles[1] == "reach"
@@ -235,7 +232,7 @@ def test_a_run_without_measures_says_how_to_make_them(
         app = start_page(page, own_root, training="heads")
         assert "not been measured yet" in said(app)
         assert f"{asked} PATH/{own_root.name}" in said(app)
-        assert not app.charts.keys() - {"path_map"}  # which is of weights and a sentence
+        assert not app.charts
     monkeypatch.chdir(own_root.parent.parent)
     place = own_root.relative_to(own_root.parent.parent)
     assert f"{newest} {place}" in said(start_page("heads", own_root))
@@ -277,7 +274,7 @@ def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_
     app = start(step="0")
     assert "This checkpoint has not been measured yet" in said(app)
     assert "--steps 0" in said(app)
-    assert {*lists} <= {"edge_table"}
+    assert not lists
     write_measures(folder, measured[0])
     assert "measured on different sentences" in said(matrix())
     run = open_trained_run("tiny", root=own_root)
@@ -340,7 +337,7 @@ def test_stages_stand_below_the_columns_of_the_matrix(
     assert f"the largest number in the encoder from step {STEPS[1]:,} on." in said(app)
 
 
-# Heads, examples, failures
+# Heads, examples
 
 
 def test_heads_are_listed_in_words_by_a_measure(
@@ -444,7 +441,7 @@ def lists_of(app: Page, lists: Calls) -> list[str]:
 def test_chosen_heads_are_measured_off_together(
     start: Start, own_root: Path, run: TrainedRun
 ) -> None:
-    app = start()
+    app = start(heads="off together")
     assert "Costs do not add up" in said(app)
     app = app.choose(heads_together=[Head("cross", 0, 0), Head("decoder_self", 1, 2)])
     pairs = [(each.source, each.reference) for each in SENTENCES]
@@ -467,7 +464,9 @@ def test_other_measures_are_listed_and_heads_are_filtered(
     assert "the rate is at least 0.06 here" in said(app)
     assert "it is 0.61" in said(app)
     assert "last checkpoint: distance" in said(app)
-    assert "last checkpoint: distance" not in said(start(step="60"))  # it is that itself
+    lines = [line for line in said(start(step="60")).splitlines() if line.startswith("- ")]
+    assert len(lines) > 9
+    assert not any("last checkpoint: distance" in line for line in lines)  # it is that itself
 
     app = start(measure="end", heads_kind="cross", heads_order="smallest first", heads_least="0.4")
     ends = by_head(measured[60], "end")
@@ -536,8 +535,6 @@ def test_a_found_row_opens_translate_at_that_row(
     _, sentence, row = expected[0]
     shown = {"sentence": sentence.source, "target": sentence.reference, "at": row}
     assert shown.items() <= opened[0].items()
-    start(found_on="nothing", **where)
-    assert "Choose on what" in said(start(**where))
     assert "Type a word" in said(start(found_on="token", **where))
 
 
@@ -547,7 +544,12 @@ def test_heads_like_the_chosen_one_are_listed_and_opened(
     opened: list[Any] = []
     patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
     where = {"kind": "cross", "layer": "2", "head": "3", "step": "20"}
-    assert "Choose where" in said(start(**where))
+    app = start(heads="search", **where)
+    assert "alike_table" not in lists
+    app.button(key="find_alike").click().run()
+    others = {f"Cross {layer}.{head}" for layer in (1, 2) for head in (1, 2, 3)} - {"Cross 2.3"}
+    found = {(head, step) for head, step, _ in table(lists, "alike_table")}
+    assert found == {(head, "20") for head in others}
     app = start(alike_in="other checkpoints", **where)
     rows = table(lists, "alike_table")
     distances = []
@@ -578,22 +580,20 @@ def test_examples_that_a_model_cannot_take_are_named_in_place(
         "expected pairs that the model can take, got none but 0 with an empty side, 0 with a "
         "repeated source, 2 too long for the model"
     }
-    assert "Choose on what: rows of 2 example sentences are searched" in app.captions
+    assert len(app.errors) == 2  # rows cannot be searched, either
 
 
-def test_an_example_opens_with_its_target_and_a_failure_with_none(
+def test_an_example_opens_with_its_target(
     start: Start, lists: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []
     patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
     start(kind="cross", layer="2", head="3", step="20")
     lists["example_table"]["on_click"]("0")
-    lists["failure_table"]["on_click"]("1")
     source, reference = SENTENCES[1].source, SENTENCES[1].reference
-    example, failure = opened
+    [example] = opened
     assert (example["kind"], example["layer"], example["head"]) == ("cross", 2, 3)
     assert (example["sentence"], example["target"]) == (source, reference)
-    assert (failure["sentence"], failure["target"]) == (source, "")
 
 
 def test_a_head_is_opened_beside_the_token_that_was_forced(start: Start) -> None:
@@ -611,57 +611,6 @@ def test_what_is_most_striking_in_a_head_is_opened_over_training(start: Start) -
     wanted = {"training": "heads", "kind": "encoder_self", "layer": 1, "head": 2}
     assert {name: chosen(app.view, name) for name in wanted} == wanted
     assert app.view.measure == "same"  # and not the cost any more
-
-
-@pytest.mark.parametrize("name", FAILURES)
-def test_sentences_are_listed_the_worst_first(
-    start: Start, measured: Every, lists: Calls, name: str
-) -> None:
-    app = start(failure=name)
-    figures = [translated.figures[name] for translated in measured[60].translated]
-    order = sorted(range(2), key=lambda place: figures[place])  # two are alike in length
-    assert row_names(lists, "failure_table") == [str(place) for place in order]
-    worst, sentence = order[0], SENTENCES[order[0]]
-    shown = [f"{figures[worst]:.2f}", sentence.source, f"_{worst}_", sentence.reference]
-    assert table(lists, "failure_table")[0] == shown
-    about = FAILURE_DESCRIPTIONS[name].name
-    assert any(f"may be translated badly, by {about}" in each.value for each in app.markdown)
-
-
-@pytest.mark.parametrize(
-    ("figures", "listed", "told"),
-    [
-        ([0.1, np.nan, 0.3, 0.2], ["0", "3", "2"], "is +0.50, 95% interval "),
-        ([np.nan] * 4, [], "These measures have no share of the source; measure again."),
-    ],
-)
-def test_an_order_of_failures_is_compared_with_chrf(
-    start: Start,
-    own_root: Path,
-    measured: Every,
-    lists: Calls,
-    figures: list[float],
-    listed: list[str],
-    told: str,
-) -> None:
-    translated = tuple(
-        TranslatedSentence("", {"log_probability": 0.5, "source_contribution": figure}, score)
-        for figure, score in zip(figures, [10.0, 90.0, 20.0, 30.0], strict=True)
-    )
-    changed = replace(measured[60], sentences=SENTENCES * 2, translated=translated)
-    write_measures(own_root / "tiny", changed)
-    app = start(failure="source_contribution")
-    assert (row_names(lists, "failure_table") if "failure_table" in lists else []) == listed
-    assert told in said(app)
-
-
-@pytest.mark.parametrize("name", ["coverage", "combined", "left_out"])
-def test_a_link_with_a_failure_of_old_shows_the_first(
-    start: Start, lists: Calls, name: str
-) -> None:
-    app = start(failure=name)
-    assert lists["failure_table"]["given"][0][0] == "log-probability"
-    assert f"failure={name}, which cannot be used here. By: log-probability." in said(app)
 
 
 def test_alignment_errors_name_whose_links_they_are_against(

@@ -154,7 +154,7 @@ def test_the_lesson_on_pairs_is_answered_on_the_run_that_is_open(
         for at, of in ((0, 0), (60, 20))
     }
     at = {"lesson": "pairs", "lesson_step": str(step), "lessons": f"pairs:{step}", "q": CATS}
-    app = start_page("training", own_root, **at)
+    app = start_page("errors", own_root, errors="pairs", **at)
     assert "This lesson needs measured pairs" in said(app)
     write_pairs(own_root / "tiny", replace(measured, checkpoints=scores, heads_step=60), (0, 60))
     app = start_page("training", own_root, **at)

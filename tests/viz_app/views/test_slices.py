@@ -67,11 +67,11 @@ def measured_root(own_root: Path) -> Path:
             id="attribution patching",
         ),
         pytest.param(
-            *("heads", "heads", "composition", {}, {"edge_training": True}, "edge"),
+            *("heads", "heads", "composition", {"heads": "feeds"}, {"edge_training": True}, "edge"),
             id="what feeds what",
         ),
         pytest.param(
-            *("heads", "heads", "copying", {"kind": "decoder_self"}),
+            *("heads", "heads", "copying", {"kind": "decoder_self", "heads": "writes"}),
             *({"dictionary_training": True}, "dictionary"),
             id="what heads write",
         ),

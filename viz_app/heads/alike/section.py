@@ -39,14 +39,15 @@ _Alike = tuple[Run, int, AlikeHead]
 def show_alike(selection: Selection, measures: Measures) -> None:
     """Ask where, and list the heads whose maps are nearest to those of the chosen one."""
     show_heading("Heads like this one")
-    where = choose_one(
-        "Look for them in",
-        ["nothing", "this checkpoint", "other checkpoints", "other runs"],
-        key="alike_in",
-    )
-    if where == "nothing":
-        st.caption("Choose where: maps are compared over the example sentences.")
+    if view().heads.alike_in is None:
+        st.button(
+            "Find similar heads",
+            key="find_alike",
+            icon=":material/search:",
+            on_click=lambda: change_view(alike_in="this checkpoint"),
+        )
         return
+    where = choose_one("In", ["this checkpoint", "other checkpoints", "other runs"], key="alike_in")
     places = _places(selection, where)
     if not places:
         st.info(
@@ -96,7 +97,7 @@ def _found(
         "Comparing sentences",
         compare,
         key="comparing",
-        stop=lambda: change_view(alike_in="nothing"),
+        stop=lambda: change_view(alike_in=None),
     )
 
 

@@ -31,7 +31,7 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import each_in_slices
 from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all
-from headwise.viz_app.views.shared.widgets import show_figure, show_heading, show_link
+from headwise.viz_app.views.shared.widgets import show_figure, show_link
 
 _KEY = "heads_feed"
 _MOST = 30
@@ -41,7 +41,6 @@ _MOST = 30
 @panel(_KEY)
 def show_composition(selection: Selection) -> None:
     """Draw the strongest edges of the checkpoint, and what the chosen one carries."""
-    show_heading("Head composition: which heads read what earlier ones write")
     run = selection.run
     found = ask_weights(composition, run, selection.step)
     name: str = checked(
@@ -70,21 +69,25 @@ def show_composition(selection: Selection) -> None:
                 _KEY, edge=f"{head_name(earlier)}-{head_name(later)}-{role}"
             ),
         )
-    with listed:
-        edges = found.strongest(_MOST)
-        _list(selection, edges, edge)
+    edges = found.strongest(_MOST)
+    with drawing:
+        st.caption(found.against_random)
+        with st.expander("What an edge is", key="how-edges", type="compact"):
+            st.caption(
+                f"The {len(edges)} strongest are drawn, and the chosen one: a line goes from a "
+                "head to the later one that reads it, by its queries, keys or values. ± is the "
+                "standard deviation of random matrices, not an error of the score, which weights "
+                "give exactly. A click on a line, or in the table, asks what it carries in this "
+                "sentence. The score is of weights alone: it says what the later head could read "
+                "of what the earlier one writes, not that the one writes anything, or the other "
+                "looks, in any sentence."
+            )
         offer_record("All edges", found, run=run.name, step=selection.step, of="edges")
-    st.caption(
-        f"{found.against_random} The {len(edges)} strongest are drawn, and the chosen one: a line "
-        "goes from a head to the later one that reads it, by its queries, keys or values. ± is the "
-        "standard deviation of random matrices, not an error of the score, which weights give "
-        "exactly. A click on a line, or in the table, asks what it carries in this sentence. The "
-        "score is of weights alone: it says what the later head could read of what the earlier one "
-        "writes, not that the one writes anything, or the other looks, in any sentence."
-    )
+    with listed:
+        _list(selection, edges, edge)
+        _show_path(selection, edge)
     if len(by_step) > 1:
         _show_course(selection, {step: edge for step, (_, edge) in by_step.items()})
-    _show_path(selection, edge)
 
 
 def _open(step: int) -> None:

@@ -48,7 +48,6 @@ from headwise.viz_app.views.shared.widgets import (
     choose_one,
     open_page,
     show_figure,
-    show_heading,
 )
 from headwise.viz_app.views.shared.written import dictionary_of
 
@@ -66,7 +65,6 @@ _MOST_SHOWN = 40
 @panel("head_writes")
 def show_writes(selection: Selection, measures: Measures) -> None:
     """Draw the dictionary of the chosen head, and say how good it is."""
-    show_heading("What this head writes")
     head = chosen_head(selection.run.description, view())
     if why := no_dictionary(selection.run.description, head):
         st.caption(why)
@@ -160,11 +158,13 @@ def _show_table(
     more = (
         f"The {len(rows)} first of {count} tokens; the file has all. " if count > len(rows) else ""
     )
-    st.caption(
-        f"{more}{_HELD_NOTE} A value is the mean over the places of a token in the "
-        f"{measures.examples_corpus.sentences:,} example sentences, so that contexts are averaged; "
-        "“here” is its value in this sentence, “alone” that of a typed word that none of them has."
-    )
+    with st.expander("What the numbers are", key="how-written", type="compact"):
+        st.caption(
+            f"{more}{_HELD_NOTE} A value is the mean over the places of a token in the "
+            f"{measures.examples_corpus.sentences:,} example sentences, so that contexts are "
+            "averaged; “here” is its value in this sentence, “alone” that of a typed word that "
+            "none of them has."
+        )
     of_head = f"writes-{head_name(head)}"
     offer_record("The dictionary", found, run=run.name, step=selection.step, of=of_head)
 

@@ -37,7 +37,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import each_in_slices
 from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.shared.vocabulary import vocabulary_of
-from headwise.viz_app.views.shared.widgets import choose_one, show_figure, show_heading
+from headwise.viz_app.views.shared.widgets import choose_one, show_figure
 
 _SENTENCES, _MOST_POINTS = 60, 1_500
 """Most sentences of the sample, and most queries and keys of them together."""
@@ -71,21 +71,13 @@ class _Plane(NamedTuple):
 
 @panel("head_plane")
 def show_plane(selection: Selection, measures: Measures) -> None:
-    """Ask whether queries and keys are drawn, and draw them."""
-    show_heading("Queries and keys in one plane")
+    """Ask of which checkpoints queries and keys are drawn, and draw them."""
     run, head = selection.run, chosen_head(selection.run.description, view())
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         several = ["through training"] * (len(run.steps()) > 1)
-        shown = choose_one("Show", ["off", "this checkpoint", *several], key="plane")
-        if shown != "off":
-            colours = ["side", *["frequency"] * (run.counts is not None), "position"]
-            colour = choose_one("Colour by", colours, key="plane_colour")
-    if shown == "off":
-        st.caption(
-            "Draws the queries and keys of this head over example sentences so that those are near "
-            "each other that have large weights, as far as a plane can show it."
-        )
-        return
+        shown = choose_one("Show", ["this checkpoint", *several], key="plane")
+        colours = ["side", *["frequency"] * (run.counts is not None), "position"]
+        colour = choose_one("Colour by", colours, key="plane_colour")
     encoded = Sentences.examples(run, measures)
     sentences = first_sentences(encoded.pairs[:_SENTENCES], head.kind, most_points=_MOST_POINTS)
     steps = [selection.step]
@@ -96,7 +88,7 @@ def show_plane(selection: Selection, measures: Measures) -> None:
         steps,
         lambda step: ask_sentences(read_head, run, step, replace(encoded, pairs=sentences), head),
         key="plane-progress",
-        stop=lambda: change_view(plane="off"),
+        stop=lambda: change_view(plane="this checkpoint"),
     )
     if found is None:
         return
@@ -131,7 +123,13 @@ def show_plane(selection: Selection, measures: Measures) -> None:
         on_click=open_point,
         action="opens its row on Translate",
     )
-    st.caption(_in_words(selection, head, len(sentences), found[here], plane, here))
+    in_space, in_plane = map(_written, (found[here].in_space, plane.agreements[here]))
+    st.caption(
+        f"Rank correlation of nearness and score: {in_space} in all dimensions, {in_plane} in the "
+        "plane."
+    )
+    with st.expander("How the plane is made", key="how-plane", type="compact"):
+        st.caption(_in_words(selection, head, len(sentences), found[here], plane, here))
     lines = np.array(
         [
             (read.in_space.value, in_plane.value, read.by_construction[0], read.in_space.chance)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import streamlit as st
 
@@ -22,10 +21,9 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.view import change_view, control, view
-from headwise.viz_app.views.shared.widgets import choose_one, show_heading
+from headwise.viz_app.views.shared.widgets import choose_from_list, choose_one
 
-_NAMES: dict[WantedKeys | Literal["nothing"], str] = {
-    "nothing": "nothing",
+_NAMES: dict[WantedKeys, str] = {
     "token": "a token",
     "punctuation": "punctuation",
     "special": "special tokens",
@@ -45,7 +43,6 @@ _NOTES: dict[WantedKeys, str] = {
 @panel("head_found")
 def show_find(selection: Selection, measures: Measures) -> None:
     """Ask what is looked for, and list the rows that have it."""
-    show_heading("Find rows")
     head = chosen_head(selection.run.description, view())
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         who = choose_one(
@@ -61,11 +58,13 @@ def show_find(selection: Selection, measures: Measures) -> None:
             min_value=0.05,
             max_value=1.0,
             step=0.05,
-            width=160,
+            width=140,
             **control("found_least", "Least weight", usable=lambda least: 0.05 <= least <= 1),
         )
         offered = [on for on in _NAMES if on != "alone" or head.kind == "cross"]
-        on = choose_one("on", offered, key="found_on", format_func=lambda on: _NAMES[on])
+        on = choose_from_list(
+            "on", offered, key="found_on", format_func=lambda on: _NAMES[on], width=220
+        )
         if on == "token":
             st.text_input(
                 "which",
@@ -75,12 +74,6 @@ def show_find(selection: Selection, measures: Measures) -> None:
             )
         if on == "distance":
             st.number_input("of", step=1, width=160, **control("found_distance", "Distance"))
-    if on == "nothing":
-        st.caption(
-            f"Choose on what: rows of {measures.examples_corpus.sentences:,} example sentences are "
-            "searched, and each that is found opens on Translate."
-        )
-        return
     own = view().heads
     if on == "token" and not own.found_token.strip():
         st.caption("Type a word: rows are listed that look at its tokens.")
@@ -104,11 +97,13 @@ def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRo
             find_rows, run, selection.step, replace(sentences, note_done=note_done), query
         ),
         key="searching",
-        stop=lambda: change_view(found_on="nothing"),
+        stop=lambda: change_view(found_on="token", found_token=""),
     )
 
 
 def _show(selection: Selection, measures: Measures, query: RowQuery, found: FoundRows) -> None:
+    if found.rows:
+        _list(selection, measures, found)
     of = measures.examples_corpus
     share = f" ({found.count / found.of:.1%})" if found.of else ""
     chance = (
@@ -124,9 +119,9 @@ def _show(selection: Selection, measures: Measures, query: RowQuery, found: Foun
         f"targets are {targets_of(measures)}.{chance}{shown}{_NOTES.get(query.on, '')} A weight "
         "says where a head looks, not that what lies there is used."
     )
-    if not found.rows:
-        return
 
+
+def _list(selection: Selection, measures: Measures, found: FoundRows) -> None:
     def open_found(place: str) -> None:
         row = found.rows[int(place)]
         open_row(measures, row.head, row.sentence, row.query)

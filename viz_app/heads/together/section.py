@@ -13,13 +13,11 @@ from headwise.viz_app.views.shared.asked import ask_sentences
 from headwise.viz_app.views.shared.head_choice import choose_heads, head_label
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.widgets import show_heading
 
 
 @panel("heads_together")
 def show_together(selection: Selection, measures: Measures) -> None:
     """Ask for heads, and say what the example sentences lose without all of them."""
-    show_heading("Heads off together")
     heads = choose_heads(
         selection.run.description.all_heads(), "Heads that are off together", key="heads_together"
     )

@@ -30,6 +30,7 @@ from headwise.viz_app.views.shared.given import (
 )
 from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import choose_from_list
 
@@ -267,13 +268,14 @@ def measure_description(name: str, run: Run, measured: Iterable[Measures]) -> Me
 
 
 def choose_measure(run: Run, measured: Collection[Measures]) -> str:
-    """Ask for a measure that some checkpoints have, and show its description and formula."""
-    names = {
-        name: measure_description(name, run, measured).name for name in known_measures(measured)
-    }
-    name = choose_from_list("Measure", list(names), key="measure", format_func=names.__getitem__)
-    about = measure_description(name, run, measured)
-    st.caption(escape_markdown(about.note))
-    if about.formula:  # a measure that somebody added has none
-        st.latex(about.formula)
-    return name
+    """Ask for a measure that some checkpoints have, its description and formula behind its sign."""
+    known = {name: measure_description(name, run, measured) for name in known_measures(measured)}
+    shown = known.get(view().measure, known["cost"])
+    formula = f"\n\n$$\n{shown.formula}\n$$" * bool(shown.formula)  # one that was added has none
+    return choose_from_list(
+        "Measure",
+        list(known),
+        key="measure",
+        format_func=lambda name: known[name].name,
+        help=escape_markdown(shown.note) + formula,
+    )

@@ -66,13 +66,13 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "positions": ("positions-box",),
         "sum": ("total-box",),
     },
-    "training": {
-        "curves": ("curves-box",),
+    "training": {"curves": ("curves-box",)},
+    "heads": {"dictionary": ("dictionary_table",)},
+    "errors": {
         "pairs": ("pair_curves-box",),
         "failing pairs": ("failing_pairs", "phenomenon"),
         "heads on pairs": ("pair_heads",),
     },
-    "heads": {"dictionary": ("dictionary_table",)},
     "learn": {},
 }
 """Page → part → keys of the containers that it is drawn in."""

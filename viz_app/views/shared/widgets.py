@@ -14,7 +14,7 @@ from headwise.viz_app.views.shared.view import change_view, control, session, vi
 Option = TypeVar("Option")
 _MOST_STRETCHED = 1.25
 """How much wider than it was made for a figure is drawn at most."""
-PageName = Literal["translate", "inside", "why", "model", "training", "heads", "learn"]
+PageName = Literal["translate", "inside", "why", "model", "training", "heads", "errors", "learn"]
 """The names that the pages have in the address."""
 PAGE_TITLES: dict[str, str] = {
     "translate": "Translate",
@@ -23,6 +23,7 @@ PAGE_TITLES: dict[str, str] = {
     "model": "Model",
     "training": "Training",
     "heads": "Heads",
+    "errors": "Errors",
     "learn": "Learn",
 }
 THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}
@@ -239,6 +240,14 @@ def open_page(page: PageName, **choices: Any) -> None:
     change_view(**choices)
     st.session_state["opening"] = page
     st.rerun()
+
+
+def use_step(step: int, steps: Sequence[int], **choices: object) -> None:
+    """Take a checkpoint that was clicked, with other choices, if it is still there."""
+    if step in steps:
+        change_view(step=step, **choices)
+    else:
+        st.toast(f"There are no weights of step {step:,} any more.")
 
 
 def page_to_open() -> PageName | None:

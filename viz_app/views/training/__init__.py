@@ -22,11 +22,8 @@ class TrainingChoices:
     training: Literal["curves", "translations", "compare", "play", "heads", "embeddings"] = "curves"
     beside: tuple[Text, ...] = ()
     """Other runs whose curves are drawn."""
-    steps_axis: Axis = "linear"
     loss_axis: Axis = "linear"
     smoothing: FiniteFloat = 0.0
-    phenomenon: str = choice("", of="run")
-    """The phenomenon whose failing pairs are listed; empty for all."""
     sample: str | None = choice(None, of="sentence", where=_TRANSLATIONS)
     own_reference: str = choice("", of="sentence", where=_TRANSLATIONS)
     samples_by: Literal["one sentence", "one step"] = choice("one sentence", where=_TRANSLATIONS)

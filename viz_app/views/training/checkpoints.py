@@ -1,4 +1,4 @@
-"""Going through all checkpoints of a run, and taking the one that was clicked."""
+"""Going through all checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import streamlit as st
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.errors import USER_ERRORS, describe_error
 from headwise.viz_app.views.shared.log import log_refusal
-from headwise.viz_app.views.shared.view import change_view
 
 Result = TypeVar("Result")
 _PROGRESS_AFTER = 0.4
@@ -44,11 +43,3 @@ def at_each(run: Run, compute: Callable[[int], Result]) -> tuple[dict[int, Resul
             problems[step] = describe_error(problem)
     place.empty()
     return found, problems
-
-
-def use_step(step: int, steps: list[int], **choices: object) -> None:
-    """Take a checkpoint that was clicked, with other choices, if it is still there."""
-    if step in steps:
-        change_view(step=step, **choices)
-    else:
-        st.toast(f"There are no weights of step {step:,} any more.")

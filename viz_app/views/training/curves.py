@@ -31,9 +31,9 @@ from headwise.viz_app.views.shared.widgets import (
     choose_one,
     clicked_value,
     show_figure,
+    show_link,
+    use_step,
 )
-from headwise.viz_app.views.training.checkpoints import use_step
-from headwise.viz_app.views.training.pairs import show_pairs
 
 _SMOOTHING = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 _BATCHES = "training batches"
@@ -46,9 +46,9 @@ def other_runs(selection: Selection) -> list[str]:
 
 
 def show_curves(selection: Selection) -> None:
-    """Draw the curves of this run and of others, and below them the accuracy on pairs."""
+    """Draw the curves of this run and of others, and a way to its accuracy on pairs."""
     _show_logged(selection)
-    show_pairs(selection)
+    show_link("Accuracy on pairs", "errors", key="curves-pairs", errors="pairs")
 
 
 def _show_logged(selection: Selection) -> None:

@@ -20,8 +20,9 @@ from headwise.viz_app.views.shared.widgets import (
     choose_one,
     open_page,
     show_heading,
+    use_step,
 )
-from headwise.viz_app.views.training.checkpoints import at_each, use_step
+from headwise.viz_app.views.training.checkpoints import at_each
 
 
 def show_translations(selection: Selection) -> None:

@@ -80,7 +80,7 @@ def _show_ways(selection: Selection, head: Head) -> None:
         )
         choices = choices_for(head)
         show_link("Inside it", "inside", key="head-inside", **choices)
-        show_link("In a corpus", "heads", key="head-corpus", **choices)
+        show_link("In a corpus", "heads", key="head-corpus", heads="atlas", **choices)
         measures = measures_of(selection.run, [selection.step]).by_step.get(selection.step)
         over_training = choices_over_training(selection.run, measures, head)
         show_link("Over training", "training", key="head-training", **over_training)

@@ -1,4 +1,4 @@
-"""Accuracy on contrastive pairs over training, below the curves, and the pairs that fail."""
+"""Accuracy on contrastive pairs over training, the pairs that fail, and what heads are to them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ from headwise.viz_app.views.shared.measures import list_steps, measure_command
 from headwise.viz_app.views.shared.pairs import RunPairs, pairs_of
 from headwise.viz_app.views.shared.panels import note_files, panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import (
     THE_HEAD_ALONE,
     choose_from_list,
+    choose_one,
     clicked_value,
     open_page,
     show_figure,
-    show_heading,
+    use_step,
 )
-from headwise.viz_app.views.training.checkpoints import use_step
 
 _MOST_ROWS, _MOST_HEADS = 100, 6
 """Most pairs, and most heads, of a table."""
@@ -46,14 +45,16 @@ _MOST_ROWS, _MOST_HEADS = 100, 6
 
 def show_pairs(selection: Selection) -> None:
     """Draw the accuracy at each checkpoint that was measured, and what fails at the chosen one."""
-    show_heading("Accuracy on pairs")
     note_files(pairs_path(selection.run.folder))
     with show_user_errors():
         found = pairs_of(selection.run)
         if found.measured is not None:
-            _show_curves(selection, found.measured)
-            _show_failing(selection, found.measured)
-            _show_heads(selection, found.measured)
+            charts, listed = st.columns([9, 11], gap="medium")
+            with charts:
+                _show_curves(selection, found.measured)
+            with listed:
+                _show_failing(selection, found.measured)
+                _show_heads(selection, found.measured)
         _show_state(selection.run, found)
 
 
@@ -79,6 +80,7 @@ def _show_state(run: Run, found: RunPairs) -> None:
 
 
 def _show_curves(selection: Selection, measured: MeasuredPairs) -> None:
+    steps = choose_one("Steps", ["linear", "log"], key="steps_axis")
     curves = _curves_of(selection.run, measured)
     ends = [
         f"{curve.phenomenon or 'all pairs'} from {curve.values[0].share:.0%} to "
@@ -90,7 +92,7 @@ def _show_curves(selection: Selection, measured: MeasuredPairs) -> None:
             curves,
             step=selection.step,
             theme=selection.theme,
-            log_steps=view().training.steps_axis == "log",
+            log_steps=steps == "log",
         ),
         key="pair_curves",
         alt=f"Accuracy on {len(measured.pairs):,} pairs over {len(measured.checkpoints)} "
@@ -98,13 +100,15 @@ def _show_curves(selection: Selection, measured: MeasuredPairs) -> None:
         name="accuracy-on-pairs",
         on_select=lambda: _go_to_clicked(selection.run),
     )
-    st.caption(
-        f"The share of the {len(measured.pairs):,} pairs of {escape_markdown(measured.name)} in "
-        "which log P of the whole right translation is higher than that of the wrong one; equal "
-        "ones count a half. Bars are 95% intervals (Wilson) as of independent pairs, the dotted "
-        "line is chance. A click on a mark takes that checkpoint and lists the pairs that fail "
-        "there. The likelier of two given translations need not be what the model would write."
-    )
+    st.caption("Click a mark to list what fails at that checkpoint.")
+    with st.expander("How accuracy is measured", key="how-accuracy", type="compact"):
+        st.caption(
+            f"The share of the {len(measured.pairs):,} pairs of {escape_markdown(measured.name)} "
+            "in which log P of the whole right translation is higher than that of the wrong one; "
+            "equal ones count a half. Bars are 95% intervals (Wilson) as of independent "
+            "pairs, the dotted line is chance. "
+            "The likelier of two given translations need not be what the model would write."
+        )
 
 
 def _curves_of(run: Run, measured: MeasuredPairs) -> list[AccuracyCurve]:
@@ -170,9 +174,8 @@ def _show_failing(selection: Selection, measured: MeasuredPairs) -> None:
     only = f" Shown are the first {_MOST_ROWS}." * (len(failing) > len(shown))
     st.caption(
         f"At step {selection.step:,}, {len(failing):,} of {count:,} pairs fail: the wrong "
-        f"translation is at least as likely.{only} The last column is the difference of "
-        "log-probabilities in nats, the lowest first. Click a row to ask on the page Why what "
-        "carries it."
+        f"translation is at least as likely.{only} Click one to ask why. Last column: difference "
+        "of log-probabilities, in nats."
     )
 
 
@@ -235,7 +238,7 @@ def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
     share = measured.checkpoints[step].outcomes.mean()
     st.markdown(
         f"At step {step:,} the accuracy on all pairs is {share:.1%}. {len(losses):,} heads were "
-        f"switched off, one at a time. {said} {OFF_NOTE}"
+        f"switched off, one at a time. {said}"
     )
     most = max((abs(each.loss) for each in losses), default=0.0) or 1.0
     row_table(
@@ -260,11 +263,13 @@ def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
         ),
         action="Open on Translate",
     )
-    st.caption(
-        "A fall is in percentage points. The interval is that of the paired difference (Newcombe "
-        "1998), widened where pairs of the same two words fall together, for one head; the largest "
-        f"of {len(losses):,} falls is likely to be smaller on other pairs."
-    )
+    with st.expander("How heads are compared", key="how-heads", type="compact"):
+        st.caption(
+            f"{OFF_NOTE} A fall is in percentage points. The interval is that of the paired "
+            "difference (Newcombe 1998), widened where pairs of the same two words fall together, "
+            f"for one head; the largest of {len(losses):,} falls is likely to be smaller on other "
+            "pairs."
+        )
 
 
 def _named(losses: list[AccuracyLoss]) -> str:

@@ -1,4 +1,4 @@
-"""Accuracy on pairs in the section "curves" of the page Training, and the pairs that fail."""
+"""Accuracy on pairs on the page Errors, and the pairs that fail."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.viz_app.views.driver import (
     without_weights,
 )
 
-PAGE = "training"
-ADDRESS = {"q": CATS, "step": "20"}
+PAGE = "errors"
+ADDRESS = {"q": CATS, "step": "20", "errors": "pairs"}
 
 
 def measured(run: TrainedRun) -> MeasuredPairs:
@@ -49,7 +49,7 @@ def said(app: Page) -> str:
 def test_curves_and_failing_pairs_are_drawn(
     start: Start, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = record_calls(monkeypatch, "training", "row_table")
+    calls = record_calls(monkeypatch, "errors", "row_table")
     app = start(root)
     assert app.errors == []
     drawn = app.charts["pair_curves"]["data"][1::2]  # the others are chance
@@ -75,7 +75,7 @@ def test_curves_and_failing_pairs_are_drawn(
 def test_heads_are_named_with_what_the_accuracy_loses(
     start: Start, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = record_calls(monkeypatch, "training", "row_table")
+    calls = record_calls(monkeypatch, "errors", "row_table")
     app = start(root)
     assert "At step 20 the accuracy on all pairs is 75.0%. 18 heads were switched off" in said(app)
     assert "It falls most without Cross 2.3: by 75.0 points (95% interval" in said(app)
@@ -84,7 +84,7 @@ def test_heads_are_named_with_what_the_accuracy_loses(
     assert (first[0], first[1], first[2]) == ("Cross 2.3", "0.0%", "+75.0")
     assert second[:3] == ["Encoder self 1.1", "62.5%", "+12.5"]
     opened: list[Any] = []
-    patch_views(monkeypatch, "training", open_page=lambda page, **given: opened.append(given))
+    patch_views(monkeypatch, "errors", open_page=lambda page, **given: opened.append(given))
     start(root)
     calls["pair_heads"]["on_click"]("0")
     assert opened[0]["kind"], opened[0]["layer"] == ("cross", 2)
@@ -94,12 +94,12 @@ def test_heads_are_named_with_what_the_accuracy_loses(
 def test_a_click_on_a_mark_takes_its_checkpoint_and_lists_what_fails(
     start: Start, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = record_calls(monkeypatch, "training", "show_figure")
+    calls = record_calls(monkeypatch, "errors", "show_figure")
     changes: list[dict[str, Any]] = []
-    patch_views(monkeypatch, "training", change_view=lambda **given: changes.append(given))
+    patch_views(monkeypatch, "shared", change_view=lambda **given: changes.append(given))
     start(root)
     for clicked in ("0,negation", "20,", None):
-        patch_views(monkeypatch, "training", clicked_value=lambda _, clicked=clicked: clicked)
+        patch_views(monkeypatch, "errors", clicked_value=lambda _, clicked=clicked: clicked)
         calls["pair_curves"]["on_select"]()
     assert changes == [{"step": 0, "phenomenon": "negation"}, {"step": 20, "phenomenon": ""}]
 
@@ -107,11 +107,9 @@ def test_a_click_on_a_mark_takes_its_checkpoint_and_lists_what_fails(
 def test_a_pair_is_asked_about_where_its_targets_part(
     start: Start, root: Path, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = record_calls(monkeypatch, "training", "row_table")
+    calls = record_calls(monkeypatch, "errors", "row_table")
     opened: list[Any] = []
-    patch_views(
-        monkeypatch, "training", open_page=lambda page, **given: opened.append((page, given))
-    )
+    patch_views(monkeypatch, "errors", open_page=lambda page, **given: opened.append((page, given)))
     start(root, step="0")
     calls["failing_pairs"]["on_click"]("0")
     calls["failing_pairs"]["on_click"]("2")

@@ -1,0 +1,1 @@
+"""Abilities of the page Errors, a folder each; what they compute is in ``analysis/``."""

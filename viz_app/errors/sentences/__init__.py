@@ -1,0 +1,1 @@
+"""Sentences whose translation may have failed."""
