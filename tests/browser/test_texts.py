@@ -84,7 +84,7 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
         ("/inside", {}, (3, 3)),
         ("/model", {}, (4, 4)),
         ("/model", {"section": "similarity"}, (3, 3)),
-        ("/training", {"beside": "other"}, (13, 10)),
+        ("/training", {"beside": "other"}, (5, 3)),
         ("/training", {"training": "translations", "samples_by": "one step"}, (6, 6)),
         ("/training", {"training": "compare", "shared": "reference", "other_run": "other"}, (6, 4)),
         ("/training", {"training": "play", "shared": "own"}, (4, 4)),
