@@ -25,6 +25,7 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
     ("inside", {}, "pictures paper printed"),
     ("model", {"section": "input"}, "side"),
     ("training", {"training": "heads"}, "measure"),
+    ("errors", {"errors": "pairs"}, "steps_axis"),
 ]
 """Page, what the address has at first, and shared choices that are then made, in their order."""
 _DRAWN = """() => {
