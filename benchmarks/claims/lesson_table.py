@@ -99,13 +99,14 @@ OF_LESSONS = (
     ),
     Claim("Costs of heads do not add up.", f"{_LESSONS}/12-copy.md", of_tasks.costs_do_not_add_up),
     Claim(
-        "run=en-es&kind=cross&layer={layer}&head={number}&dictionary_of=sentence",
+        "run=en-es&kind=cross&layer={layer}&head={number}&heads=writes&dictionary_of=sentence",
         f"{_LESSONS}/20-dictionary.md",
         partial(of_writing.best_dictionary, "en-es"),
     ),
     Claim(
         "## A head that copies page: heads "
-        "view: run=en-es&kind=decoder_self&layer={layer}&head={number}&dictionary_of=sentence",
+        "view: run=en-es&kind=decoder_self&layer={layer}&head={number}&heads=writes"
+        "&dictionary_of=sentence",
         f"{_LESSONS}/20-dictionary.md",
         partial(of_writing.copying_heads, "en-es"),
     ),
