@@ -386,8 +386,8 @@ def test_a_table_is_one_stop_for_the_keys(app: App) -> None:
 
 def test_where_heads_rest_follows_the_kind_that_is_chosen_above_it(app: App) -> None:
     app.open(q=BRIEF, below="sinks", kind="cross")
-    heading = app.page.get_by_role("heading", name="-attention rest")
-    expect(heading).to_have_text("Attention sinks: where heads of cross-attention rest")
+    heading = app.page.get_by_role("heading", name="Attention sinks of")
+    expect(heading).to_have_text("Attention sinks of cross-attention")
     for kind, named in (("Encoder self", "encoder self"), ("Decoder self", "decoder self")):
         app.choose(kind=kind)
-        expect(heading).to_have_text(f"Attention sinks: where heads of {named}-attention rest")
+        expect(heading).to_have_text(f"Attention sinks of {named}-attention")

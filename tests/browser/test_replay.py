@@ -112,7 +112,7 @@ def test_another_head_draws_no_other_part_of_the_page_again(app: App, traced: Tr
     received.clear()
     app.choose(head="2")
     app.expect_drawn("large", trace.attention["cross"][-1, 1])
-    app.page.get_by_text("Cross, layer 3, head 2").first.wait_for()
+    app.page.get_by_text("Cross 3.2").first.wait_for()
     assert received
     assert not any(text in frame for frame in received), "the translation was drawn again"
     assert not any(b"Probability of" in frame for frame in received), "the step was drawn again"
