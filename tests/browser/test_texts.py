@@ -88,7 +88,9 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
         ("/training", {"training": "translations", "samples_by": "one step"}, (6, 6)),
         ("/training", {"training": "compare", "shared": "reference", "other_run": "other"}, (6, 4)),
         ("/training", {"training": "play", "shared": "own"}, (4, 4)),
-        ("/heads", {"heads": "feeds"}, (15, 15)),
+        ("/heads", {}, (9, 9)),
+        ("/errors", {}, (10, 10)),
+        ("/errors", {"errors": "pairs"}, (11, 10)),
     ],
 )
 def test_what_files_and_links_say_is_text_on_every_page(
