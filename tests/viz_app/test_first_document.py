@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import re
 import statistics
@@ -17,6 +16,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from benchmarks.load_server import serving
+from benchmarks.load_session import apart
 from headwise.viz_app.first_document import document_routes, first_document
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES
 
@@ -78,7 +78,7 @@ def test_pages_of_before_open_the_section_that_shows_the_same(asked: str, opened
         "server": ("localhost", 80),
         "scheme": "http",
     }
-    answer = asyncio.run(route.endpoint(Request(scope)))
+    answer = apart(route.endpoint(Request(scope)))
     assert (answer.status_code, answer.headers["location"]) == (307, f"./model?{opened}")
 
 

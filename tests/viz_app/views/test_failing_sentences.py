@@ -71,7 +71,7 @@ def test_an_order_of_failures_is_compared_with_chrf(
     told: str,
 ) -> None:
     translated = tuple(
-        TranslatedSentence("", {"log_probability": 0.5, "source_contribution": figure}, score, 0.5)
+        TranslatedSentence("", {"log_probability": 0.5, "source_contribution": figure}, score)
         for figure, score in zip(figures, [10.0, 90.0, 20.0, 30.0], strict=True)
     )
     changed = replace(measured[60], sentences=SENTENCES * 2, translated=translated)

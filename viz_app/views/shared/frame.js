@@ -9,6 +9,20 @@ if (!window.headwise) {
     event.stopPropagation();
     target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true}));
   }, true);
+  // A field that is blocked, since its server is gone, loses the focus while React hears nothing, and
+  // what was typed would never be entered: it is, when the field is free again.
+  document.addEventListener('focusout', ({target}) => {
+    if (!target.disabled || !target.matches('.stApp :is(textarea, input)')) return;
+    const freed = new MutationObserver(() => {
+      if (target.disabled) return;
+      freed.disconnect();
+      const focused = document.activeElement;
+      target.focus({preventScroll: true});
+      if (focused !== document.body) focused.focus({preventScroll: true});
+      else target.blur();
+    });
+    freed.observe(target, {attributeFilter: ['disabled']});
+  });
   // A menu that begins with a field for text is opened to type into it.
   document.addEventListener('click', ({target}) => {
     if (!target.closest?.('.st-key-own-target button')) return;
