@@ -76,6 +76,7 @@ _OF_SEVERAL = (
     Page("training", f"units {_HEAD}", {"training": "compare"}),
     Page("training", f"target units {_HEAD}", {"training": "play", "shared": "own"}),
     Page("training", f"measure {_HEAD}", {"training": "heads"}),
+    Page("errors", "steps_axis", {"errors": "pairs"}),
     Page("learn", "lesson lessons", {}),
     Page("translate", "lesson_step lesson_answer", {"lesson": "rows"}),
     Page("inside", "factor lesson_answer", {"lesson": "scale"}),
