@@ -27,10 +27,13 @@ export default function (component) {
   const observer = new MutationObserver(lookSoon);
   observer.observe(document.body, { childList: true, subtree: true });
   look();
+  // Where Plotly draws other numbers and says so to nobody, a table that is open follows late.
+  const timer = setInterval(() => document.querySelectorAll(".chart-table[open]").forEach((fold) => fold.draw()), 500);
   const scrolled = ({ target }) => target.matches?.(WIDE) && showMore([target]);
   document.addEventListener("scroll", scrolled, true);
   return () => {
     observer.disconnect();
+    clearInterval(timer);
     document.removeEventListener("scroll", scrolled, true);
   };
 }
