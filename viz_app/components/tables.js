@@ -27,13 +27,10 @@ export default function (component) {
   const observer = new MutationObserver(lookSoon);
   observer.observe(document.body, { childList: true, subtree: true });
   look();
-  // Where Plotly draws other numbers and says so to nobody, a table that is open follows late.
-  const timer = setInterval(() => document.querySelectorAll(".chart-table[open]").forEach((fold) => fold.draw()), 500);
   const scrolled = ({ target }) => target.matches?.(WIDE) && showMore([target]);
   document.addEventListener("scroll", scrolled, true);
   return () => {
     observer.disconnect();
-    clearInterval(timer);
     document.removeEventListener("scroll", scrolled, true);
   };
 }
@@ -51,7 +48,11 @@ const seen = new WeakMap(); // chart → the data of which a table has been offe
 
 function offer(chart, marks, tiled) {
   const place = chart.closest('[class*="-box "]');
-  if (!place || !chart._fullData || seen.get(chart) === chart._fullData) return;
+  if (!place || !chart._fullData) return;
+  if (seen.get(chart) === chart._fullData) {
+    place.querySelector(":scope > .chart-tools > .chart-table")?.draw(); // its table may be of a chart that went since
+    return;
+  }
   seen.set(chart, chart._fullData);
   chart.dataset.tabled = "true";
   place.dataset.tools = ""; // until now the style of the page has kept room for them
