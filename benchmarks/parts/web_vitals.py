@@ -36,7 +36,7 @@ st.text("clicked 0")
 """
 PAGES: Mapping[str, str] = {
     "translate": ".st-key-large .heatmaplayer image",
-    "inside": ".st-key-stages .heatmaplayer image",
+    "inside": ".st-key-projections .heatmaplayer image",
     "why": ".st-key-account_parts .js-plotly-plot .main-svg",
     "model": ".st-key-stacks svg",
     "training": ".st-key-curves .main-svg",

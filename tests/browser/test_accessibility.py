@@ -38,6 +38,10 @@ PLACES: list[tuple[str, dict[str, str]]] = [
     ),
     *(("/errors", {"errors": section}) for section in ("failing sentences", "pairs")),
     ("/learn", {}),
+    *(
+        ("/inside", {"inside": step})
+        for step in ("scores", "heads", "residual", "feed forward", "score parts")
+    ),
 ]
 """Addresses that have every section of every page, and a lesson."""
 ALL_RULES: dict[str, Any] = {"rules": {"target-size": {"enabled": True}}}

@@ -150,7 +150,7 @@ def test_every_page_is_drawn_as_the_link_says(
     pages = (
         ("Translate", {}, "large", first),
         ("Model", {"section": "Masks & checks"}, "causal", np.tri(len(trace.consumed))),
-        ("Inside a head", {}, "stages", stages),
+        ("Inside a head", {"inside": "2 Scores, softmax"}, "stages", stages),
         ("Model", {"section": "Neighbours"}, "similarity", similarity),
         ("Training", {"training": "compare", "shared": "own"}, "difference", second - first),
     )
@@ -307,7 +307,7 @@ def test_the_chosen_key_is_scrolled_into_sight(new_app: NewApp) -> None:
 @pytest.mark.parametrize(("run", "width"), [("en-es", 1280), ("books-small", 390)])
 def test_formulas_are_typeset_and_not_cut_off(new_app: NewApp, run: str, width: int) -> None:
     app = new_app(viewport={"width": width, "height": 900})
-    for path, number in (("/model", 7), ("/inside", 8)):
+    for path, number in (("/model", 7), ("/inside?inside=scores", 2)):
         app.open(path, run=run)
         formulas = app.page.locator(".stMain .katex-display")
         expect(formulas).to_have_count(number)

@@ -70,7 +70,7 @@ OPENED = ("download-menu", "seen_below_maps")
 
 Start = Callable[..., "Page"]
 Folders = Callable[..., Path]
-SECTIONED = ("training", "heads", "errors")
+SECTIONED = ("inside", "training", "heads", "errors")
 """Pages whose choice of a section has the page's name."""
 _OF_MODEL: tuple[str, ...] = get_args(CHOICES["section"].kind)
 _NAMES = {path.parent.name for path in APP.parent.glob("views/*/page.py")}

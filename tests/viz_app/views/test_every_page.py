@@ -80,7 +80,6 @@ def test_every_page_is_drawn_from_a_read_only_folder(
     ("page", "kind", "rests"),
     [
         ("translate", "cross", [{"mosaic", "large"}]),
-        ("inside", "cross", [{"projections", "stages"}]),
         *(
             ("why", kind, [{"account_parts"}, {"account_parts", "head_map", f"account_{shown}"}])
             for kind, shown in [

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.views.inside import InsideChoices
 from tests.floats import near
 from tests.viz_app.views.driver import (
     CATS,
@@ -29,6 +30,7 @@ from tests.viz_app.views.driver import (
     Start,
     array,
     assert_drawn,
+    open_page,
     patch_views,
     record_calls,
     shown,
@@ -70,7 +72,31 @@ def layer_of(run: TrainedRun, trace: Trace, place: Place) -> LayerTrace:
     return run_layer_trace(load_weights(run, 60).model, trace, place.kind, place.layer - 1)
 
 
-def labels(app: Page, key: str, axis: str = "y") -> list[str]:
+class Whole:
+    """What the page draws at each of its steps, which are opened in turn; that of scores stays."""
+
+    def __init__(self, app: Page) -> None:
+        """Open the steps."""
+        self.charts: dict[str, Any] = {}
+        self.captions: list[str] = []
+        self.formulas: list[str] = []
+        for step in get_args(get_type_hints(InsideChoices)["inside"]):
+            app.choose(inside=step)
+            assert app.errors == []
+            self.charts |= app.charts
+            self.captions += [unescaped(each.value) for each in app.caption]
+            self.formulas += [each.value.strip("$\n ") for each in app.latex]
+        app.choose(inside="scores")
+
+
+@pytest.fixture(scope="module")
+def whole(run_root: Path) -> Whole:
+    """The page as it opens, all its steps, for all who only read it."""
+    with pytest.MonkeyPatch.context() as patch:
+        return Whole(open_page(PAGE, run_root, patch, {}))
+
+
+def labels(app: Page | Whole, key: str, axis: str = "y") -> list[str]:
     """Return what stands at an axis, as people read it."""
     layout = app.charts[key]["layout"][f"{axis}axis"]
     alias = layout.get("labelalias", {})
@@ -79,19 +105,15 @@ def labels(app: Page, key: str, axis: str = "y") -> list[str]:
     return [unescape(label) for label in written]
 
 
-def caption(app: Page, beginning: str) -> str:
+def caption(page: Whole, beginning: str) -> str:
     """Return the caption that begins like this, as people read it."""
-    [found] = [c.value for c in app.caption if c.value.startswith(beginning)]
-    return unescaped(found)
+    [found] = {each for each in page.captions if each.startswith(beginning)}
+    return found
 
 
-def formulas(app: Page) -> list[str]:
-    return [latex.value.strip("$\n ") for latex in app.latex]
-
-
-def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> None:
-    """Every chart draws what the model computed at a place."""
-    assert app.errors == []
+def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> Whole:
+    """Every chart draws what the model computed at a place; return what was drawn."""
+    page = Whole(app)
     record, row = layer_of(run, trace, place), place.query
     attention, feed_forward = record.attention, record.feed_forward
     query, output, weights = (
@@ -118,7 +140,7 @@ def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> None:
         before, added = sublayer.stream[row], sublayer.output[row]
         between = [sublayer.read[row], added] if sublayer.norm_first else [added, before + added]
         expected[f"residual_{name}"] = [before, *between, sublayer.result[row]]
-    drawn = {name: figure["data"] for name, figure in app.charts.items()}
+    drawn = {name: figure["data"] for name, figure in page.charts.items()}
     taken_apart = {"score_parts"} if allowed[key] else set()
     assert drawn.keys() == expected.keys() | {"shares", "parts"} | taken_apart
     if taken_apart:
@@ -139,17 +161,17 @@ def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> None:
     colours = drawn["shares"][0]["marker"]["color"]
     assert [at for at, c in enumerate(colours) if colours.count(c) == 1] == [place.head - 1]
 
-    [frame] = app.charts["stages"]["layout"]["shapes"]
+    [frame] = page.charts["stages"]["layout"]["shapes"]
     assert (frame["x0"], frame["x1"]) == (key - 0.5, key + 0.5)
     grey = [array(crossed["z"])[0].tolist() for crossed in drawn["stages"][2:]]
     assert grey == ([] if allowed.all() else [(~allowed).tolist()])
     customdata = array(drawn["contributions"][0]["customdata"])
     assert_drawn(customdata, np.stack([query, keys[key]], axis=-1))
     grid = make_grid(trace, place.kind)
-    assert labels(app, "stages", "x") == list(grid.columns)
+    assert labels(page, "stages", "x") == list(grid.columns)
     named = [f"q: {grid.rows[row]}", *(f"k: {label}" for label in grid.columns)]
-    assert labels(app, "projections") == [q if len(q) <= 22 else q[:21] + "…" for q in named]
-    *heaviest, last = labels(app, "weighted")
+    assert labels(page, "projections") == [q if len(q) <= 22 else q[:21] + "…" for q in named]
+    *heaviest, last = labels(page, "weighted")
     assert last == "sum: head"
     for written, j in zip(heaviest, order[:8], strict=False):
         assert written in shown(f"{{:.3f}} v: {grid.columns[j]}", weights[j], size=1)
@@ -157,10 +179,11 @@ def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> None:
         told = shown(f"{{:.3f}} v: {len(order) - 8} others", weights[order[8:]].sum(), size=1)
         assert heaviest[8] in told
     assert len(heaviest) == min(len(order), 8) + len(others)
+    return page
 
 
-def test_it_starts_at_the_first_query_and_its_heaviest_key(opened: Page, run: TrainedRun) -> None:
-    trace = traced(run)
+def test_it_starts_at_the_first_query_and_its_heaviest_key(start: Start, run: TrainedRun) -> None:
+    opened, trace = start(), traced(run)
     expect_page(opened, run, trace, Place())
     assert not opened.warning
     options = opened.widget("query").options
@@ -177,16 +200,16 @@ def test_it_starts_at_the_step_that_was_chosen_elsewhere(
     assert app.address["query"] == str(row)
 
 
-def test_rows_and_formulas_are_those_of_the_model(opened: Page) -> None:
-    assert labels(opened, "shares") == ["head 1", "head 2", "head 3", "b_O"]
-    assert labels(opened, "parts") == ["head 1", "head 2", "head 3", "b_O", "sum"]
-    assert labels(opened, "stages") == ["q · k", "÷ √5 = 2.24", "masked", "softmax: weight"]
-    found, norm = formulas(opened), r"\mathrm{LayerNorm}"
+def test_rows_and_formulas_are_those_of_the_model(whole: Whole) -> None:
+    assert labels(whole, "shares") == ["head 1", "head 2", "head 3", "b_O"]
+    assert labels(whole, "parts") == ["head 1", "head 2", "head 3", "b_O", "sum"]
+    assert labels(whole, "stages") == ["q · k", "÷ √5 = 2.24", "masked", "softmax: weight"]
+    found, norm = whole.formulas, r"\mathrm{LayerNorm}"
     for x, key, name, formula in (
         ("x", "residual_attention", "Attention", found[5]),
         ("z", "residual_feed_forward", "FFN", found[7]),
     ):
-        assert labels(opened, key) == [x, f"LayerNorm({x})", name, "what goes on"]
+        assert labels(whole, key) == [x, f"LayerNorm({x})", name, "what goes on"]
         assert formula == rf"{x} + \mathrm{{{name}}}({norm}({x}))"
     assert r"q &= r\,W_Q + b_Q" in found[0]
     assert r"v_j &= y_j W_V + b_V" in found[0]
@@ -198,25 +221,24 @@ def test_rows_and_formulas_are_those_of_the_model(opened: Page) -> None:
 def test_norms_after_the_sums_and_no_biases(start: Start, post_norm: TrainedRun) -> None:
     place = Place("decoder_self", 1, 2, 3)
     app = start(post_norm.folder.parent, q=CATS, **place.address)
-    expect_page(app, post_norm, traced(post_norm), place)
-    assert labels(app, "shares") == ["head 1", "head 2", "head 3"]
-    assert labels(app, "parts") == ["head 1", "head 2", "head 3", "sum"]
-    found, norm = formulas(app), r"\mathrm{LayerNorm}"
+    page = expect_page(app, post_norm, traced(post_norm), place)
+    assert labels(page, "shares") == ["head 1", "head 2", "head 3"]
+    assert labels(page, "parts") == ["head 1", "head 2", "head 3", "sum"]
+    found, norm = page.formulas, r"\mathrm{LayerNorm}"
     assert not [formula for formula in (found[0], found[4]) if "b_" in formula]
     for x, key, name, formula in (
         ("x", "residual_attention", "Attention", found[5]),
         ("z", "residual_feed_forward", "FFN", found[7]),
     ):
-        assert labels(app, key) == [x, name, "sum", "what goes on"]
+        assert labels(page, key) == [x, name, "sum", "what goes on"]
         assert formula == rf"{norm}({x} + \mathrm{{{name}}}({x}))"
-    written = [unescaped(c.value) for c in app.caption]
-    assert len([c for c in written if "the paper's order; the norm has ε = 1e-05" in c]) == 2
-    assert not [c for c in written if "pre-norm" in c]
+    assert len([c for c in page.captions if "the paper's order; the norm has ε = 1e-05" in c]) == 2
+    assert not [c for c in page.captions if "pre-norm" in c]
 
 
-def test_vectors_that_are_compared_have_one_scale(opened: Page) -> None:
+def test_vectors_that_are_compared_have_one_scale(whole: Whole) -> None:
     """No larger than their largest number; of streams, what 98 of 100 numbers do not reach."""
-    drawn = {key: chart["data"][0] for key, chart in opened.charts.items()}
+    drawn = {key: chart["data"][0] for key, chart in whole.charts.items()}
     for key in ("projections", "weighted", "parts"):
         limit = float(np.abs(array(drawn[key]["z"])).max())
         assert drawn[key]["zmax"] == near(limit, dtype=np.float32, operations=1)
@@ -225,8 +247,8 @@ def test_vectors_that_are_compared_have_one_scale(opened: Page) -> None:
         assert drawn[key]["zmax"] == near(limit, dtype=np.float32, operations=4)
 
 
-def test_it_says_how_far_all_is_from_what_the_model_computed(opened: Page) -> None:
-    said = caption(opened, "All of this is computed here")
+def test_it_says_how_far_all_is_from_what_the_model_computed(whole: Whole) -> None:
+    said = caption(whole, "Computed here")
     distances = re.findall(r"([a-z -]+) (\de[+-]\d+|0)(?=[,.])", said.replace("−", "-"))
     assert len(distances) == 9
     assert [name for name, distance in distances if float(distance) > 1e-4] == []
@@ -255,38 +277,42 @@ def test_charts_and_captions_are_of_the_chosen_head_query_and_key(
     start: Start, run: TrainedRun, place: Place, x: str, y: str, masked: str
 ) -> None:
     app, trace = start(**place.address), traced(run)
-    expect_page(app, run, trace, place)
+    page = expect_page(app, run, trace, place)
     record, grid = layer_of(run, trace, place), make_grid(trace, place.kind)
     query, keys = record.attention.query[place.head - 1, place.query], len(grid.columns)
-    first = caption(app, f"x is {x} at the query; r = LayerNorm(x), what attention reads of it")
+    first = caption(page, f"x is {x} at the query; r = LayerNorm(x), what attention reads of it")
     assert f"is 1 × {D}; y, {y} at the keys, {keys} × {D}; each W {D} × {K}." in first
     assert f"So q is 1 × {K}, keys and values are {keys} × {K}." in first
     assert first.endswith(shown("q = ({:.2f}, {:.2f}, {:.2f}, {:.2f}, …)", *query[:4]))
-    scores = caption(app, f"q Kᵀ is (1 × {K})({K} × {keys}) = 1 × {keys}: a number a key.")
+    scores = caption(page, f"q Kᵀ is (1 × {K})({K} × {keys}) = 1 × {keys}: a number a key.")
     assert masked.format(keys - place.query - 1) in scores
     assert "The weights sum to 1.0000." in scores
-    assert f"(1 × {keys})({keys} × {K}) = 1 × {K}: (" in caption(app, "Each value times its weight")
-    together = caption(app, f"(1 × {H * K})({H * K} × {D}) = 1 × {D}, the sum")
-    share = array(app.charts["shares"]["data"][0]["x"])[place.head - 1]
+    assert f"(1 × {keys})({keys} × {K}) = 1 × {K}: (" in caption(
+        page, "Each value times its weight"
+    )
+    together = caption(page, f"(1 × {H * K})({H * K} × {D}) = 1 × {D}, the sum")
+    share = array(page.charts["shares"]["data"][0]["x"])[place.head - 1]
     assert together.endswith(f"Head {place.head} has {share:.3f}.")
-    fed = caption(app, "s is what it reads: LayerNorm(z), of the stream z after attention. ")
+    fed = caption(page, "s is what it reads: LayerNorm(z), of the stream z after attention. ")
     fire = int((record.feed_forward.hidden[place.query] > 0).sum())
     assert f"W₁ is {D} × {D_FF}, W₂ {D_FF} × {D}. Of the {D_FF} hidden units {fire} are" in fed
     assert ("Between the two stands cross-attention" in fed) is (place.kind == "decoder_self")
 
-    products = array(app.charts["contributions"]["data"][0]["y"])
+    products = array(page.charts["contributions"]["data"][0]["y"])
     pair = app.widget("key").value
-    taken = caption(app, f"The {K} products for “{grid.columns[pair]}” sum to {products.sum():.3f}")
+    taken = caption(
+        page, f"The {K} products for “{grid.columns[pair]}” sum to {products.sum():.3f}"
+    )
     most = sorted(range(K), key=lambda i: -abs(products[i]))[:3]
     told = f"The largest are of dimensions {', '.join(map(str, most))}, counted from 0: "
     told += "{:+.2f}, {:+.2f}, {:+.2f}, of all magnitudes {:.2f}."
     share = np.abs(products[most]).sum() / np.abs(products).sum()
     assert taken.endswith(shown(told, *products[most], share))
     for stream, key in (("x", "residual_attention"), ("z", "residual_feed_forward")):
-        said = caption(app, f"{stream} is the stream before ")
+        said = caption(page, f"{stream} is the stream before ")
         assert f"1 × {D} (pre-norm, not the paper's order" in said
-        rows = array(app.charts[key]["data"][0]["z"])
-        lengths = (f"{row} {{:.1f}}" for row in labels(app, key))
+        rows = array(page.charts[key]["data"][0]["z"])
+        lengths = (f"{row} {{:.1f}}" for row in labels(page, key))
         template = f"Lengths: {', '.join(lengths)}."
         assert any(told in said for told in shown(template, *np.linalg.norm(rows, axis=1)))
         assert said.endswith(shown("the largest number is {:.1f}.", np.abs(rows).max()))
@@ -327,7 +353,7 @@ def test_too_long_a_target_says_how_long_is_allowed(start: Start, run: TrainedRu
 
 
 def test_layers_of_a_score_unfold_into_heads(start: Start, run: TrainedRun) -> None:
-    opened = start(q=CATS, **Place().address)
+    opened = start(q=CATS, inside="score parts", **Place().address)
     folded = ["token", "position", "layer 1", "layer 2", "biases"]
     assert labels(opened, "score_parts") == folded  # self-attention of layer 2 came before
     assert labels(opened, "score_parts", "x") == folded
@@ -347,7 +373,7 @@ def test_biases_of_keys_differ_where_a_norm_divided_them(
     start: Start, layer: int, said: str
 ) -> None:
     """Into layer 2 go biases of layer 1 through a norm, divided by that of each token."""
-    app = start(q=CATS, **Place("encoder_self", layer).address)
+    app = start(q=CATS, inside="score parts", **Place("encoder_self", layer).address)
     assert f"Biases, of projections and norms, {said} key" in app.captions
 
 
@@ -363,7 +389,7 @@ def test_a_click_unfolds_and_folds_the_layers_of_a_score(
         ({}, None, []),
         ({"query_layer": "1", "key_layer": "2"}, "2,3", [{"query_layer": 0, "key_layer": 0}]),
     ):
-        start(q=CATS, **Place().address, **unfolded)
+        start(q=CATS, inside="score parts", **Place().address, **unfolded)
         with monkeypatch.context() as patch:
             patch_views(patch, PAGE, change_view=lambda **choices: changes.append(choices))
             patch_views(patch, PAGE, clicked_value=lambda _, place=place: place)
@@ -385,6 +411,6 @@ def test_a_score_is_compared_with_the_mean_key(start: Start, run: TrainedRun) ->
 
 
 def test_a_masked_key_has_no_score_to_take_apart(start: Start) -> None:
-    app = start(q=CATS, **Place("decoder_self", 1, 1, 1, 3).address)
+    app = start(q=CATS, inside="score parts", **Place("decoder_self", 1, 1, 1, 3).address)
     assert "score_parts" not in app.charts
-    assert caption(app, "The mask forbids this key")
+    assert "The mask forbids this key" in app.captions

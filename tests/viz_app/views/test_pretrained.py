@@ -69,12 +69,17 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
 """Words and signs that are false of each: of its first token, norm, activation, scale, biases."""
 _SECTIONS = ("diagram", "input", "positions", "lens", "modules", "masks")
 OPENED: list[tuple[str, str, dict[str, str]]] = [
-    *((family, page, address) for family in MEASURED for page, address in PAGES),
     *(
-        (family, page, {})
+        (family, page, address)
+        for family in MEASURED
+        for page, address in PAGES
+        if page != "inside" or address == {"inside": "projections"}
+    ),
+    *(
+        (family, page, address)
         for family in FALSE_OF
         if family not in MEASURED
-        for page in ("translate", "inside")
+        for page, address in (("translate", {}), ("inside", {"inside": "projections"}))
     ),
     *((family, "model", {"section": of}) for family in FALSE_OF for of in _SECTIONS),
     *((family, "translate", {"decoding": "beam", "below": "beam"}) for family in MEASURED),
@@ -128,6 +133,9 @@ def test_pages_say_nothing_false(
     shown_by = {"kind": "cross", "side": "target"}
     for field in shown_by.keys() & set(map(field_of, app.segmented_control)):
         app.choose(**{field: shown_by[field]}).run()
+        see()
+    for step in app.widget("inside").options if address == {"inside": "projections"} else []:
+        app.choose(inside=step)
         see()
 
 

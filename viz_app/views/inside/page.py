@@ -1,4 +1,4 @@
-"""Draw the page Inside a head: ask for head, query and key, and show each step of the layer."""
+"""Draw the page Inside a head: ask for head, query and key, and show one step of the layer."""
 
 from __future__ import annotations
 
@@ -33,9 +33,20 @@ from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
-from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import fill_in, view
-from headwise.viz_app.views.shared.widgets import choose_from_list
+from headwise.viz_app.views.shared.widgets import choose_from_list, choose_one
+
+_SECTIONS = {
+    "projections": "1 Q, K, V",
+    "scores": "2 Scores, softmax",
+    "values": "3 Values",
+    "heads": "4 W_O",
+    "residual": "5 Residual",
+    "feed forward": "6 Feed-forward",
+    "score parts": "Parts of a score",
+}
+_OF_A_KEY = ("scores", "score parts")
+"""Sections about one key of the query."""
 
 
 def page(selection: Selection) -> None:
@@ -47,6 +58,9 @@ def page(selection: Selection) -> None:
 
 @panel("inside")
 def _show_head(selection: Selection, trace: Trace) -> None:
+    section = choose_one(
+        "Step", list(_SECTIONS), key="inside", format_func=_SECTIONS.__getitem__, show_label=False
+    )
     kind, layer, head = choose_head(selection.run.description)
     grid = make_grid(trace, kind)
     query, key = st.columns(2, gap="medium")
@@ -64,43 +78,46 @@ def _show_head(selection: Selection, trace: Trace) -> None:
         f"headwise-{trace.run}-{trace.step}-{kind}-layer{layer + 1}-head{head + 1}-query{row + 1}"
     )
     record = layer_trace_of(selection.run, trace, kind, layer)
-    attention, feed_forward = record.attention, record.feed_forward
+    attention, columns = record.attention, grid.columns
     steps = follow_head(attention, head, row)
-    with key:
-        # The choice stays with another checkpoint: a pair can be followed through the training.
-        pair = choose_from_list(
-            "Key to inspect",
-            range(len(grid.columns)),
-            key="key",
-            default=int(first_largest(steps.weights)),
-            format_func=numbered(grid.columns).__getitem__,
-        )
-    shares = head_shares(attention, row)
-    hidden = follow_feed_forward(feed_forward, row)
-    after = follow_residual(attention, shares.output, row)
-    end = follow_residual(feed_forward, hidden.output, row)
-    show_projections(selection, attention, steps, grid.rows[row], grid.columns, head)
-    show_scores(
-        selection,
-        steps,
-        attention.allowed[row],
-        grid.columns,
-        pair,
-        model=selection.run.description.of(kind),
-        kind=kind,
-    )
-    let_browser_draw()
-    show_contributions(selection, steps, pair, grid.columns[pair])
-    show_score_parts(selection, trace, Head(kind, layer, head), row, pair, grid.columns[pair])
-    show_weighted(selection, steps, grid.columns)
-    show_shares(selection, attention, shares, head)
-    show_residual(selection, attention, after, "5. Residual connection and norm", "attention")
-    show_feed_forward(selection, record, kind, hidden)
-    title = "7. Residual connection and norm again"
-    show_residual(selection, feed_forward, end, title, "feed_forward")
+    if section in _OF_A_KEY:
+        with key:
+            # The choice stays with another checkpoint: a pair can be followed through the training.
+            pair = choose_from_list(
+                "Key to inspect",
+                range(len(columns)),
+                key="key",
+                default=int(first_largest(steps.weights)),
+                format_func=numbered(columns).__getitem__,
+            )
+        if section == "score parts":
+            place = Head(kind, layer, head)
+            show_score_parts(selection, trace, place, row, pair, columns[pair])
+            return
+        model = selection.run.description.of(kind)
+        show_scores(selection, steps, attention.allowed[row], columns, pair, model=model, kind=kind)
+        show_contributions(selection, steps, pair, columns[pair])
+    elif section == "projections":
+        show_projections(selection, attention, steps, grid.rows[row], columns, head)
+    elif section == "values":
+        show_weighted(selection, steps, columns)
+    elif section == "feed forward":
+        hidden = follow_feed_forward(record.feed_forward, row)
+        show_feed_forward(selection, record, kind, hidden)
+        end = follow_residual(record.feed_forward, hidden.output, row)
+        title = "7. Residual connection and norm again"
+        show_residual(selection, record.feed_forward, end, title, "feed_forward")
+    else:
+        shares = head_shares(attention, row)
+        if section == "heads":
+            show_shares(selection, attention, shares, head)
+        else:
+            after = follow_residual(attention, shares.output, row)
+            title = "5. Residual connection and norm"
+            show_residual(selection, attention, after, title, "attention")
     off = deviations(record, head, row)
     largest = ", ".join(f"{name} {power_of_ten(deviation)}" for name, deviation in off.items())
     st.caption(
-        "All of this is computed here, in double precision, from what entered the layer and from "
-        f"its weights. Largest distance from what the model computed: {escape_markdown(largest)}."
+        "Computed here in double precision, from what entered the layer and its weights. Largest "
+        f"distance from what the model computed: {escape_markdown(largest)}."
     )
