@@ -40,7 +40,7 @@ class EvaluateArguments:
     """
 
     run: str
-    """Name of the run."""
+    """Name of the run, folder of a model or of a training, or name on the Hugging Face hub."""
     data: str
     """A .jsonl, .tsv, .csv or .parquet file, or a corpus by name: opus_books, multi30k or copy."""
     step: str = "last"

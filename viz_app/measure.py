@@ -75,7 +75,7 @@ class MeasureArguments:
     """
 
     run: str
-    """Name of the run."""
+    """Name of the run, folder of a model or of a training, or name on the Hugging Face hub."""
     data: str | None = None
     """A .jsonl, .tsv, .csv or .parquet file, or a corpus by name: opus_books, multi30k or copy.
     Without it, the run's validation corpus, if that is known by name."""

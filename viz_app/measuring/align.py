@@ -21,9 +21,9 @@ from pathlib import Path
 
 import tyro
 
-from headwise.model.checkpoint import CHECKPOINTS, CheckpointError, open_trained_run
-from headwise.model.config import UNK
-from headwise.model.tokenizer import Tokenizer
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages, Vocabulary
+from headwise.model.runs import choose_languages, open_run, require_languages
 from headwise.model.training.corpora import load_corpus
 from headwise.model.training.data import DataError
 from headwise.viz_app.measuring.alignments import (
@@ -41,7 +41,8 @@ class AlignArguments:
     """Align the words of a corpus, as a run's tokenizers make them."""
 
     run: str
-    """Name of the run whose tokenizers divide the words."""
+    """Name of the run, folder of a model or of a training, or name on the Hugging Face hub, whose
+    tokenizers divide the words."""
     data: str
     """The corpus to align: a file, or a name that headwise.model.evaluate knows."""
     train: tuple[str, ...] = ()
@@ -50,18 +51,21 @@ class AlignArguments:
     """Split of --data where it is a corpus by name; --train is read in its split "train"."""
     columns: tuple[str, str] | None = None
     """Names of the two columns of the data, where they are not the languages."""
+    languages: Languages = DEFAULT_LANGUAGES
+    """Languages or task of a model that knows several."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
 
 
-def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Split a text into written words as a tokenizer does; unknown words are kept as written."""
-    ids = tokenizer.encode(text)
-    unknown = iter(tokenizer.unknown(text))
+def words_of(vocabulary: Vocabulary, text: str) -> list[str]:
+    """Split a text into written words as a vocabulary does; unknown words are kept as written."""
+    ids = [id for id in vocabulary.encode(text) if id not in vocabulary.control_ids]
+    unknown = iter(vocabulary.unknown(text))
     words = []
-    for word in tokenizer.words(ids):
-        inside = ids[word.start : word.stop]
-        read = next(unknown) if inside == [UNK] else tokenizer.decode(inside)
+    for word in vocabulary.words(ids):
+        read = vocabulary.decode(ids[word.start : word.stop])
+        if read in ("", "<unk>"):
+            read = next(unknown, read)
         words.append("".join(read.split()) or "␣")  # a space would make two words of it
     return words
 
@@ -103,7 +107,9 @@ def main(arguments: AlignArguments) -> None:
     except ModuleNotFoundError:
         raise ValueError('eflomal is not installed; pip install -e ".[align]"') from None
 
-    run = open_trained_run(arguments.run, root=arguments.checkpoints)
+    run = open_run(arguments.run, root=arguments.checkpoints)
+    run = choose_languages(run, arguments.languages)
+    require_languages(run, arguments.columns)
     languages = {"source": run.source_language, "target": run.target_language}
     corpora = [
         load_corpus(name, split=split, columns=arguments.columns, **languages)
