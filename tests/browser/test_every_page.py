@@ -307,8 +307,8 @@ def test_the_chosen_key_is_scrolled_into_sight(new_app: NewApp) -> None:
 @pytest.mark.parametrize(("run", "width"), [("en-es", 1280), ("books-small", 390)])
 def test_formulas_are_typeset_and_not_cut_off(new_app: NewApp, run: str, width: int) -> None:
     app = new_app(viewport={"width": width, "height": 900})
-    for path, number in (("/model", 7), ("/inside?inside=scores", 2)):
-        app.open(path, run=run)
+    for path, number in (("/model", 7), ("/inside", 2)):
+        app.open(path, run=run, inside="scores")
         formulas = app.page.locator(".stMain .katex-display")
         expect(formulas).to_have_count(number)
         expect(app.page.locator(".katex-error")).to_have_count(0)

@@ -53,7 +53,7 @@ def test_a_cell_opens_inside_a_head_at_its_query_and_key(
     row, column = len(grid.rows) - 1, len(grid.columns) - 2
     clickable["large_cells"]["on_cell"](row, column)
     query, key = grid.row_spans[row].start, grid.column_spans[column].start
-    chosen = {"query": query, "key": key, "kind": kind, "layer": 1, "head": 2}
+    chosen = {"inside": "scores", "query": query, "key": key, "kind": kind, "layer": 1, "head": 2}
     assert changes == [("inside", chosen)]
 
 

@@ -36,7 +36,7 @@ class Equation:
     here: str
     page: PageName
     section: str = ""
-    """The section of the page Model, where it is that page."""
+    """The section of that page; "" for the one that it opens with."""
 
 
 def show_equations(selection: Selection, trace: Trace) -> None:
@@ -48,7 +48,8 @@ def show_equations(selection: Selection, trace: Trace) -> None:
                 note = f"{where[0].capitalize()}. {equation.here}"
                 title = re.sub(r" \(.*?\)", "", equation.title)
                 st.markdown(f"**{title}**", help=note, width="content")
-                section = {"section": equation.section} if equation.section else {}
+                field = "section" if equation.page == "model" else equation.page
+                section = {field: equation.section} if equation.section else {}
                 label = SECTION_TITLES.get(equation.section) or PAGE_TITLES[equation.page]
                 show_link(label, equation.page, key=f"follow-{equation.title}", **section)
             st.latex(equation.formula)
@@ -197,6 +198,7 @@ def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equat
         rf"& = \mathrm{{softmax}}\left({fraction}{relative}\right)V \end{{aligned}}",
         scaled + "B is added in self-attention only. " * bool(relative) + weights,
         "inside",
+        "scores",
     )
     q, k, v = (f" + b_{letter}" if model.attention_bias else "" for letter in "QKV")
     query, key = f"x W_Q{q}", f"y W_K{k}"
@@ -222,6 +224,7 @@ def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equat
         f"Each of {_by_stack(*each, joined=', each of ')}; W_O is {_by_stack(*outputs)}. {across}"
         f"{layers} such modules, {total} heads.{_shared_keys(model)}",
         "inside",
+        "heads",
     )
 
 
@@ -261,7 +264,7 @@ def _of_feed_forward(model: Description, source: int, steps: int) -> Iterator[Eq
     if formulas[0] == formulas[1]:
         here = f"W₁ is {_by_stack(*widths)}; at each of {source} + {steps} positions, in each of "
         here += f"{sum(layers)} layers.{gate * model.gated}"
-        yield Equation(title, formulas[0], here, "inside")
+        yield Equation(title, formulas[0], here, "inside", "feed forward")
         return
     for stack, of, formula, width, count, positions in zip(
         ("encoder", "decoder"),
@@ -273,7 +276,9 @@ def _of_feed_forward(model: Description, source: int, steps: int) -> Iterator[Eq
         strict=True,
     ):
         here = f"W₁ is {width}; at each of {positions} positions, in each of {count} layers."
-        yield Equation(f"{title}, {stack}", formula, here + gate * of.gated, "inside")
+        yield Equation(
+            f"{title}, {stack}", formula, here + gate * of.gated, "inside", "feed forward"
+        )
 
 
 def _of_norm(model: Description) -> Iterator[Equation]:
@@ -310,4 +315,5 @@ def _norm_of_stack(model: Description, sublayers: int, where: str) -> Equation:
         + (f"; and one more norm on top of {'the' if where else 'each'} stack." * model.final_norm)
         + "." * (not model.final_norm),
         "inside",
+        "residual",
     )

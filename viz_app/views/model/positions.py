@@ -261,7 +261,13 @@ def _show_rotary(selection: Selection, side: TraceSide) -> None:
     )
     show_figure(figure, key="rotary", alt=drawn)
     st.caption(drawn)
-    show_link("See it in the scores on Inside a head", "inside", key="open_inside", kind=kind)
+    show_link(
+        "See it in the scores on Inside a head",
+        "inside",
+        key="open_inside",
+        inside="scores",
+        kind=kind,
+    )
 
 
 def _show_relative(selection: Selection, side: TraceSide) -> None:
@@ -301,4 +307,10 @@ def _show_relative(selection: Selection, side: TraceSide) -> None:
         f"Recorded in layer 1 of the {stack} on this sentence, at the distances that occur in it; "
         f"pairs at one distance differ by no more than {power_of_ten(off)}.{before}{same}"
     )
-    show_link("See it in the scores on Inside a head", "inside", key="open_inside", kind=kind)
+    show_link(
+        "See it in the scores on Inside a head",
+        "inside",
+        key="open_inside",
+        inside="scores",
+        kind=kind,
+    )

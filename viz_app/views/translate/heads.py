@@ -197,7 +197,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
         elif answer := answered("row", query):
             change_view(*STEP_PANELS, **answer, **({"at": query} if steps else {}))
         else:
-            open_page("inside", query=query, key=key, **choices_for(shown.head))
+            open_page("inside", inside="scores", query=query, key=key, **choices_for(shown.head))
 
     def choose_step(row: int) -> None:
         at = grid.row_spans[row].start
