@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from headwise.viz_app.measuring.checkpoints import (
     sum_checkpoints,
 )
 from headwise.viz_app.measuring.files import read_measures, write_measures
-from headwise.viz_app.measuring.head_measures import RESAMPLED, SCORE_MEASURES
+from headwise.viz_app.measuring.head_measures import MEAN_ABLATION, RESAMPLED, SCORE_MEASURES
 from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.neuron_files import write_neurons
 from headwise.viz_app.measuring.neurons import measure_neurons
@@ -89,10 +89,11 @@ class MeasureArguments:
     neurons: Literal["newest", "all"] = "newest"
     """Of which of these checkpoints it is stored in which sentences each neuron of a feed-forward
     is strongest: about 0.1 MB for each."""
-    only: Literal["all", "means", "resamples", "neurons", "scores"] = "all"
+    only: Literal["all", "means", "resamples", "neurons", "scores", "mean-ablation"] = "all"
     """What is measured over the corpus: all, or only the mean outputs of heads, or the resamples
     that differences of heads and checkpoints are judged by, or the sentences of neurons, or what
-    explains the scores of heads, in a fraction of the time; what was measured before stays."""
+    explains the scores of heads, in a fraction of the time; what was measured before stays. What
+    the mean in place of each head costs is none of all, and takes nearly as long."""
     pairs: str | None = None
     """Contrastive pairs: a .jsonl, .tsv, .csv or .parquet file with the columns source, right,
     wrong and phenomenon; or "shipped" for those that the program has for the run's languages."""
@@ -236,11 +237,19 @@ def measure_run(
     passed = len(steps) * sentences
     means = _measure_each(task, passed, outputs, _write_means)
     resamples = _measure_each(task, passed, resampled, _write_resamples)
-    scores = _measure_each(task, passed, _with_scores, _write_scores)
+    scores, ablated = (
+        _measure_each(task, passes * passed, partial(_with_more, names=names), _write_more)
+        for passes, names in ((1, SCORE_MEASURES), (2, (MEAN_ABLATION,)))
+    )
     last = replace(task, steps=steps if arguments.neurons == "all" else steps[-1:])
     of_last = len(last.steps) * sentences
     neurons = _measure_each(last, of_last, measure_neurons, _write_neurons)
-    alone: dict[str, Iterator[object]] = {"means": means, "resamples": resamples, "scores": scores}
+    alone: dict[str, Iterator[object]] = {
+        "means": means,
+        "resamples": resamples,
+        "scores": scores,
+        "mean-ablation": ablated,
+    }
     for _ in alone.get(arguments.only, neurons):
         pass
 
@@ -348,20 +357,20 @@ def _write_resamples(folder: Path, found: CheckpointSums) -> str:
     return f"step {found.step:,}: resamples of {found.corpus.sentences:,} sentences"
 
 
-def _with_scores(task: MeasureTask) -> Iterator[Measures | int]:
-    """Put what explains scores into the measures that there are.
+def _with_more(task: MeasureTask, names: Sequence[str]) -> Iterator[Measures | int]:
+    """Put some measures into the files that there are.
 
     Raises:
         ValueError: if a checkpoint was measured on other sentences.
     """
-    for found in sum_checkpoints(task, wanted=SCORE_MEASURES):
+    for found in sum_checkpoints(task, wanted=names):
         if isinstance(found, int):
             yield found
             continue
         there, corpus = read_measures(task.run.folder, found.step), found.corpus
         if (there.sha256, there.corpus) != (found.checkpoint.sha256, corpus):
             raise ValueError(
-                f"--only scores: step {found.step:,} was measured on "
+                f"--only: step {found.step:,} was measured on "
                 f"{there.corpus.sentences:,} sentences of {there.corpus.name}, and its weights "
                 f"then; expected the same now, got {corpus.sentences:,} sentences of "
                 f"{corpus.name}: measure all again"
@@ -369,14 +378,14 @@ def _with_scores(task: MeasureTask) -> Iterator[Measures | int]:
         values, errors = found.heads.values(), found.heads.errors()
         yield replace(
             there,
-            values={**there.values, **{name: values[name] for name in SCORE_MEASURES}},
-            errors={**there.errors, **{name: errors[name] for name in SCORE_MEASURES}},
+            values={**there.values, **{name: values[name] for name in names}},
+            errors={**there.errors, **{name: errors[name] for name in names}},
         )
 
 
-def _write_scores(folder: Path, found: Measures) -> str:
+def _write_more(folder: Path, found: Measures) -> str:
     write_measures(folder, found)
-    return f"step {found.step:,}: scores of heads, {found.corpus.sentences:,} sentences"
+    return f"step {found.step:,}: added to what was measured, {found.corpus.sentences:,} sentences"
 
 
 def _write_neurons(folder: Path, found: StrongestSentences) -> str:

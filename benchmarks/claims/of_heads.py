@@ -9,7 +9,7 @@ import numpy as np
 
 import headwise
 from benchmarks.claims.of_logs import run_of
-from benchmarks.claims.record import ROOT, Found
+from benchmarks.claims.record import ROOT, Found, exact_interval
 from headwise.viz_app.analysis.pairs import accuracy, accuracy_losses
 from headwise.viz_app.api.alignments import align
 from headwise.viz_app.measuring.alignments import format_links
@@ -200,8 +200,13 @@ def accuracy_on_pairs(name: str) -> Found:
     sure = [loss for loss in accuracy_losses(measured) if loss.low > 0]
     shares = {of: f"{getattr(whole, of):.0%}" for of in ("share", "low", "high")}
     counts = {"count": whole.count, "each": len(measured.places("article"))}
+    ends = {
+        f"{of}_{end}": text
+        for of, count in right.items()
+        for end, text in exact_interval(count, len(measured.places(of)), 0).items()
+    }
     return Found(
-        {**right, **shares, **counts},
+        {**right, **shares, **counts, **ends},
         present and alike and order[::2] == order[1::2] and not sure,
         f"right by phenomenon: {right}; heads with an interval above 0: {len(sure)}",
     )

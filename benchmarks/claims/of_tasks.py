@@ -9,13 +9,12 @@ import numpy as np
 import torch
 
 from benchmarks.claims.of_logs import curve, run_of
-from benchmarks.claims.record import Found
+from benchmarks.claims.record import Found, exact_interval
 from headwise.model.checkpoint import load_weights
 from headwise.model.decoding.translation import translate
 from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Head
-from headwise.model.interventions import head_costs
 from headwise.model.masks import PADDING, pad
 from headwise.model.training.copy_task import LONGEST, copy_task
 from headwise.model.transformer import Transformer
@@ -24,18 +23,15 @@ from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.positions import encodings
 from headwise.viz_app.analysis.question import first_difference
-from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.head_means import HeadMeans
+from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
 from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.why.sentences.correspondence import corresponding
 from tests.shipped import SHIPPED
 
-_ABLATED = 10
-"""Sentences in which each head is taken out, by zero and by its mean."""
 _LEFT_OUT = 50
 """Sentences of which each source token is left out."""
 _UNSEEN, _BATCH = 128, 32
@@ -68,7 +64,8 @@ def copies_what_it_has_not_seen() -> Found:
     copies = translate(newest("copy"), run_of("copy").tokenizers, texts)
     right = sum(one == other for one, other in zip(copies, texts, strict=True))
     unseen = not set(texts) & set(copy_task("train"))
-    return Found({"right": f"{right:,}", "all": f"{len(texts):,}"}, unseen and right == len(texts))
+    counts = {"right": f"{right:,}", "all": f"{len(texts):,}"}
+    return Found(counts | exact_interval(right, len(texts), 1), unseen and right == len(texts))
 
 
 @cache
@@ -85,10 +82,11 @@ def looks_at_the_copied_symbol() -> Found:
         model(source, target[:, :-1])
     at = torch.cat([seen[name][0] for name in names], dim=1).argmax(dim=-1)  # (B, L H, T)
     right = (at == torch.arange(LONGEST + 1)) & symbols[:, None]
-    shares = (right.sum(dim=(0, 2)) / symbols.sum()).tolist()  # (L H)
+    counts, rows = right.sum(dim=(0, 2)).tolist(), int(symbols.sum())  # (L H)
+    shares = [count / rows for count in counts]
     return Found(
-        {"share": f"{shares[0]:.0%}"},
-        min(shares) > 0.95,
+        {"rows": f"{rows:,}"},
+        counts[0] == rows and min(shares) > 0.95,
         "by head: " + ", ".join(f"{share:.1%}" for share in shares),
     )
 
@@ -134,27 +132,21 @@ def costs_do_not_add_up() -> Found:
 
 
 @cache
-@torch.inference_mode()
 def zero_and_mean_rank_alike() -> Found:
-    """Correlate what heads cost by zero and by their means, in ten sentences of each run."""
-    found = {}
+    """Correlate what heads cost by zero and by their means, over the corpus of each run."""
+    found, moved = {}, 0
     for name in SHIPPED:
-        run, model = run_of(name), newest(name)
-        step = run.steps()[-1]
-        kept = HeadMeans.read(run.folder, step)
-        assert kept is not None
-        means = {kind: torch.tensor(each) for kind, each in kept.means.items()}
-        sentences = Sentences.examples(run, read_measures(run.folder, step)).pairs[:_ABLATED]
-        costs = []
-        for instead in (None, means):
-            summed = np.zeros(len(model.description.all_heads()))
-            for each in sentences:
-                of_kinds = head_costs(model, each.source, each.target, means=instead)
-                summed += np.concatenate([of_kinds[kind].ravel() for kind in KINDS])
-            costs.append(summed.tolist())
-        found[name] = rank_correlation(*costs)
+        run = run_of(name)
+        values = read_measures(run.folder, run.steps()[-1]).values
+        zero, mean = (
+            np.concatenate([values[of][kind].ravel() for kind in KINDS]).tolist()
+            for of in ("cost", MEAN_ABLATION)
+        )
+        found[name] = rank_correlation(zero, mean)
+        moved += np.argmax(zero) != np.argmax(mean)
+    ends = {"least": f"{min(found.values()):.2f}", "most": f"{max(found.values()):.2f}"}
     return Found(
-        {"least": f"{min(found.values()):.2f}", "most": f"{max(found.values()):.2f}"},
+        ends | {"moved": f"{moved}", "runs": f"{len(found)}"},
         seen=", ".join(f"{name}: {each:.4f}" for name, each in found.items()),
     )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from scipy.stats import binomtest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -49,6 +51,12 @@ class OfCorpora:
     words: str
     where: str
     by: str
+
+
+def exact_interval(count: int, of: int, digits: int) -> dict[str, str]:
+    """Return the ends of the 95% interval of a share (Clopper and Pearson 1934), in percent."""
+    ends = binomtest(count, of).proportion_ci(method="exact")
+    return {"low": f"{ends.low:.{digits}%}", "high": f"{ends.high:.{digits}%}"}
 
 
 def on_one_line(text: str) -> str:

@@ -212,10 +212,12 @@ _OF_HEADS = (
     ),
     Claim(
         "At its last checkpoint `de-en` is right in {share} of {count} pairs (95% interval {low} "
-        "to {high}): in all {article} of the article, in {negation} of {each} of negation and of "
-        "the pronoun, and in {tense} of {each} both of tense and of *Den Hund beobachtet der "
-        "Junge*, where the object comes first: it takes the present, and the first noun for the "
-        "subject, whatever the source says. No head's interval is above 0.",
+        "to {high}): in all {article} of the article (exact interval {article_low} to "
+        "{article_high}), in {negation} of {each} of negation and of the pronoun ({negation_low} "
+        "to {negation_high}), and in {tense} of {each} ({tense_low} to {tense_high}) both of tense "
+        "and of *Den Hund beobachtet der Junge*, where the object comes first: it takes the "
+        "present, and the first noun for the subject, whatever the source says. No head's interval "
+        "is above 0.",
         _HEADS,
         partial(of_heads.accuracy_on_pairs, "de-en"),
     ),
@@ -228,13 +230,13 @@ _OF_TASKS = (
         partial(of_tasks.embeddings_leave_dimensions, "copy"),
     ),
     Claim(
-        "all {right} of {all} unseen sequences are copied exactly",
+        "all {right} of {all} unseen sequences are copied exactly (95% interval from {low})",
         _README,
         of_tasks.copies_what_it_has_not_seen,
     ),
     Claim(
-        "layer 1, head 1 of cross-attention has its largest weight on the copied symbol in {share} "
-        "of their rows",
+        "layer 1, head 1 of cross-attention has its largest weight on the copied symbol in all "
+        "{rows} of their rows",
         _README,
         of_tasks.looks_at_the_copied_symbol,
     ),
@@ -250,15 +252,17 @@ _OF_TASKS = (
     ),
 )
 
-_ALIKE = "nearly alike (rank correlation {least} to {most})"
+_ALIKE = "nearly alike over 512 sentences (rank correlation {least} to {most})"
 _OF_ZERO = (
     Claim(
-        f"in the runs that ship a head's mean output in its place ranks heads {_ALIKE}",
+        f"A head's mean output in its place ranks the heads of the runs that ship {_ALIKE}; in "
+        "{moved} of the {runs} another head is first",
         "viz_app/analysis/labels.py",
         of_tasks.zero_and_mean_rank_alike,
     ),
     Claim(
-        f"Over ten example sentences of each shipped run both rank heads {_ALIKE}",
+        "Over their corpora zero and mean rank the heads of the shipped runs alike to a rank "
+        "correlation of {least} to {most}; in {moved} of the {runs} another head is first",
         _HEADS,
         of_tasks.zero_and_mean_rank_alike,
     ),

@@ -204,6 +204,31 @@ def test_what_explains_scores_can_be_added_to_files_that_lack_it(
     assert orjson.loads(path.read_bytes()) == whole
 
 
+def test_mean_ablation_is_by_the_means_over_the_same_corpus_and_can_be_added(
+    own_root: Path, run: TrainedRun, data: Path, examples: Path
+) -> None:
+    common = ("--data", str(data), "--examples", str(examples), "--steps", "60")
+    measure(own_root, *common)
+    folder, before = own_root / "tiny", read_measures(own_root / "tiny", 60)
+    kept = HeadMeans.read(folder, 60)
+    assert kept is not None
+    means = {kind: torch.tensor(of_kind) for kind, of_kind in kept.means.items()}
+    assert all(np.isnan(before.values["mean_ablation"][kind]).all() for kind in KINDS)
+    measure(own_root, *common, "--only", "mean-ablation")
+    after, model = read_measures(folder, 60), load_weights(run, 60).model
+    ids = [
+        (run.tokenizers.encode_source(PAIRS[n][0]), run.tokenizers.encode_target(PAIRS[n][1]))
+        for n in (0, 1, 3, 4)
+    ]
+    tokens = sum(len(target) - 1 for _, target in ids)
+    for kind in KINDS:
+        costs = [head_costs(model, *each, means=means)[kind].numpy() for each in ids]
+        expected = np.sum(costs, axis=0) / tokens
+        np.testing.assert_allclose(after.values["mean_ablation"][kind], expected, atol=2 * UNIT)
+        assert after.errors["mean_ablation"][kind].shape == expected.shape
+        np.testing.assert_array_equal(after.values["cost"][kind], before.values["cost"][kind])
+
+
 def test_steps_and_sentences_can_be_chosen_and_files_are_replaced(
     own_root: Path, data: Path, examples: Path
 ) -> None:

@@ -57,6 +57,8 @@ def test_every_checkpoint_has_measures_of_its_weights(run: TrainedRun) -> None:
                 assert np.isfinite(measures.values[name][kind]).all()
         for way in ("predicted", "consumed"):
             assert np.isfinite(measures.values[f"aer_{way}"]["cross"]).all()
+        ablated = np.concatenate([measures.values["mean_ablation"][kind].ravel() for kind in KINDS])
+        assert np.isfinite(ablated).all() == (step == run.steps()[-1])
         assert all(len(found) == 8 for found in measures.examples.values())
 
 

@@ -23,7 +23,12 @@ from headwise.viz_app.api.runs import OpenedRun
 from headwise.viz_app.measure import MeasureArguments, measure_run
 from headwise.viz_app.measuring.batches import encode_all
 from headwise.viz_app.measuring.checkpoints import MeasureTask, sum_checkpoints
-from headwise.viz_app.measuring.head_measures import MEASURES, require_own_names
+from headwise.viz_app.measuring.head_measures import (
+    AT_ONCE,
+    MEAN_ABLATION,
+    MEASURES,
+    require_own_names,
+)
 from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.words import identity_links
 from headwise.viz_app.records.measures import MOST_NOTE, MeasureRange, OwnMeasure
@@ -74,8 +79,9 @@ def measure(
         pairs: (source, target) texts, a file, or a corpus by name; pairs with an empty side, a
             repeated source or too many tokens are left out.
         ours: names of Headwise's measures, as ``docs/measuring-heads.md`` explains them; None for
-            all that can be had, none of them if ``measures`` are given. ``aer_predicted`` and
-            ``aer_consumed`` are only of the copy task here; ``align`` gives them for references.
+            all that one pass gives, none of them if ``measures`` are given; ``mean_ablation`` takes
+            another pass. ``aer_predicted`` and ``aer_consumed`` are only of the copy task here;
+            ``align`` gives them for references.
         measures: one's own, by name: functions from ``weights`` (B, H, Q, M), heads of all layers
             one after another, and ``allowed``, bool (B, Q, M), to a value for each row (B, H, Q).
         steps: which checkpoints; None for all.
@@ -100,7 +106,7 @@ def measure(
     ours = [ours] if isinstance(ours, str) else ours
     if odd := sorted({*(ours or ())} - {*MEASURES}):
         raise ValueError(f"ours: expected names among {', '.join(MEASURES)}; got {', '.join(odd)}")
-    names = [*ours] if ours is not None else [] if own else [*MEASURES]
+    names = [*ours] if ours is not None else [] if own else [*AT_ONCE]
     opened = OpenedRun(run.opened) if isinstance(run, OpenedCheckpoint) else run
     given = run.step if isinstance(run, OpenedCheckpoint) else None
     wanted = [given] if given is not None else [*steps] if steps is not None else opened.steps
@@ -178,7 +184,8 @@ def _measure(
         load=load,
         own=own,
     )
-    with tqdm(total=len(steps) * len(encoded), unit="sentence", leave=False) as bar:
+    passed = len(steps) * len(encoded) * (1 + (MEAN_ABLATION in names))
+    with tqdm(total=passed, unit="sentence", leave=False) as bar:
         for found in sum_checkpoints(task, wanted=names):
             if isinstance(found, int):
                 bar.update(found)

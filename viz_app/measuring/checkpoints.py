@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
+import torch
+from torch import Tensor
+
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.interface import Kind, Seq2SeqModel
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
@@ -24,6 +27,7 @@ from headwise.model.training.processes import ALONE, Processes
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     LeftOutCounts,
+    PaddedIds,
     Result,
     batches_by_length,
     encode,
@@ -35,7 +39,8 @@ from headwise.viz_app.measuring.examples import examples_in_batch, strongest_exa
 from headwise.viz_app.measuring.failures import translate_batch
 from headwise.viz_app.measuring.head_means import HeadMeans, MeanSums
 from headwise.viz_app.measuring.head_measures import (
-    MEASURES,
+    AT_ONCE,
+    MEAN_ABLATION,
     OF_WEIGHTS,
     require_own_names,
     weight_measures,
@@ -178,7 +183,8 @@ def sum_checkpoints(
 ) -> Iterator[CheckpointSums | int]:
     """Sum what is wanted of the checkpoints of a task in order; every process yields the same.
 
-    ``wanted`` are names of measures of heads, of the whole model, and ``MEANS``.
+    ``wanted`` are names of measures of heads, of the whole model, and ``MEANS``. With
+    ``MEAN_ABLATION`` among them there are two passes over the corpus.
     """
     run, measured, inputs = task.run, frozenset(wanted) - {MEANS}, None
     loaded: dict[int, Checkpoint] = {}
@@ -200,16 +206,25 @@ def _sum_checkpoint(
     model = checkpoint.model
     heads = MeasureSums(model.description, model.device, task.own, wanted=measured)
     outputs = MeanSums(model.description, model.device)
+    means: dict[Kind, Tensor] | None = None
+    if MEAN_ABLATION in measured:  # the means have to be known before
+        yield from over_corpus(
+            task, lambda pairs: outputs.add(model, PaddedIds.of_pairs(pairs, model))
+        )
+        outputs.all_reduce(task.processes)
+        means = {k: torch.tensor(of, device=model.device) for k, of in outputs.means().items()}
+        with_means = False
 
     def add(pairs: Sequence[EncodedPair]) -> None:
-        batch = MeasuredBatch(inputs, model, pairs, others)
+        batch = MeasuredBatch(inputs, model, pairs, others, means)
         heads.measure(batch)
         if with_means:
             outputs.add(model, batch.ids)
 
     corpus = yield from over_corpus(task, add)
     heads.all_reduce(task.processes)
-    outputs.all_reduce(task.processes)
+    if means is None:
+        outputs.all_reduce(task.processes)
     of_weights = {} if set(measured).isdisjoint(OF_WEIGHTS) else weight_measures(model)
     yield CheckpointSums(task.run.name, checkpoint, corpus, heads, outputs, of_weights)
 
@@ -245,7 +260,7 @@ def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int
     sentences = sentences_of(task, task.open_corpus(), LeftOutCounts())
     even = even_head(task.run.tokenizers, task.run.counts, sentences)
     examples, tokenizers = task.examples.sentences, task.run.tokenizers
-    for found in sum_checkpoints(task, wanted=(*MEASURES, *OF_CORPUS, MEANS)):
+    for found in sum_checkpoints(task, wanted=(*AT_ONCE, *OF_CORPUS, MEANS)):
         if isinstance(found, int):
             yield found
             continue

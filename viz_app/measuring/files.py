@@ -23,7 +23,12 @@ from headwise.model.files import CheckpointError, make_folder, read_bytes, write
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.validation import validate_json
 from headwise.viz_app.measuring.checkpoint_measures import STAGES
-from headwise.viz_app.measuring.head_measures import MEASURES, SCORE_MEASURES, require_own_names
+from headwise.viz_app.measuring.head_measures import (
+    MEAN_ABLATION,
+    MEASURES,
+    SCORE_MEASURES,
+    require_own_names,
+)
 from headwise.viz_app.measuring.json_files import Number, Table, read_json, write_json
 from headwise.viz_app.records.measures import (
     FAILURES,
@@ -193,7 +198,7 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
     unknown = {
         k: np.broadcast_to(np.float32(np.nan), of.shape) for k, of in file.cost_errors.items()
     }
-    given = dict.fromkeys(SCORE_MEASURES, unknown) | file.values
+    given = dict.fromkeys((*SCORE_MEASURES, MEAN_ABLATION), unknown) | file.values
     values = {name: given[name] for name in names}
     errors = {name: file.errors[name] for name in names if name in file.errors}
     for name, about in file.own.items():

@@ -45,6 +45,8 @@ from headwise.viz_app.measuring.wording import (
 from headwise.viz_app.records.measures import MeasureRange
 from headwise.viz_app.records.trace import Floats
 
+MEAN_ABLATION = "mean_ablation"
+"""The measure that is of a second pass over a corpus, and so is measured only when asked for."""
 Group = Literal["place", "token", "sharpness", "alignment", "scores", "cost", "distance", ""]
 
 
@@ -232,6 +234,17 @@ DESCRIBED: Mapping[str, Measure] = {
         group="cost",
         of_batch=lambda batch: batch.per_token(batch.once(costs_of)),
     ),
+    MEAN_ABLATION: Measure(
+        name="cost of the mean in its place",
+        note="Nats of log-probability that a token of the target loses when the head's output is "
+        "always its mean over the corpus (mean ablation, Wang et al. 2022): only what it says of "
+        f"the sentence is lost, where zero takes its mean away too. {NO_SUM_NOTE}",
+        formula=r"\big(\ln p(y \mid x) - \ln p_{\text{mean}}(y \mid x)\big) \,/\, |y|",
+        range="signed",
+        form="+.3f",
+        unit="nats per token",
+        of_batch=MeasuredBatch.mean_ablation,
+    ),
     "gradient": Measure(
         name="importance by gradient",
         note="What a token of the target would lose in nats, to first order, if the head were "
@@ -360,9 +373,11 @@ MEASURES: Mapping[str, Measure] = {
 """Those of a checkpoint, which are in the file of its measures."""
 OF_WEIGHTS = tuple(name for name, measure in MEASURES.items() if measure.of_weights)
 """Those that need no corpus, and have no errors."""
-RESAMPLED = tuple(name for name in MEASURES if name not in ("cost", *OF_WEIGHTS))
+RESAMPLED = tuple(name for name in MEASURES if name not in ("cost", MEAN_ABLATION, *OF_WEIGHTS))
 """Those of which resamples are kept: all over a corpus but the costs, which are kept by sentence.
 Files from before ``SCORE_MEASURES``, which are the last, were resampled have all but these."""
+AT_ONCE = tuple(name for name in MEASURES if name != MEAN_ABLATION)
+"""Those that are measured in one pass over a corpus."""
 
 
 def in_groups(*groups: Group) -> tuple[str, ...]:

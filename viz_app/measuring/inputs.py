@@ -101,6 +101,8 @@ class MeasuredBatch:
     pairs: Sequence[EncodedPair]
     others: Mapping[str, Seq2SeqModel] = field(default_factory=dict)
     """The checkpoints with whose maps those of the model are compared, by measure."""
+    means: Mapping[Kind, Tensor] | None = None
+    """The mean outputs of the model's heads over the corpus, (L, H, K), if they are known."""
 
     def __post_init__(self) -> None:
         self.ids = PaddedIds.of_pairs(self.pairs, self.model)
@@ -134,6 +136,13 @@ class MeasuredBatch:
         """Return what a part explains of scores, by kind."""
         found = self.once(score_variance)
         return {kind: of for (part, kind), of in found.items() if part == name}
+
+    def mean_ablation(self) -> Mapping[Kind, HeadSum]:
+        """Return what the mean output in place of each head's costs, by kind, if it is known."""
+        if self.means is None:
+            return {}
+        source, target = self.ids.source, self.ids.target
+        return self.per_token(batch_head_costs(self.model, source, target, means=self.means))
 
     def distances(self, name: str) -> Mapping[Kind, HeadSum]:
         """Return the distances to the checkpoint of a measure, if there is one, by kind."""

@@ -18,7 +18,13 @@ from headwise.model.budget import require_memory
 from headwise.model.estimates import measuring_bytes
 from headwise.model.interface import Description, Kind
 from headwise.viz_app.measuring.checkpoint_measures import DRAWN, OF_CORPUS
-from headwise.viz_app.measuring.head_measures import MEASURES, RESAMPLED, in_groups, own_measure
+from headwise.viz_app.measuring.head_measures import (
+    MEAN_ABLATION,
+    MEASURES,
+    RESAMPLED,
+    in_groups,
+    own_measure,
+)
 from headwise.viz_app.measuring.heads import HeadSum, RowMeasure
 from headwise.viz_app.measuring.inputs import MeasuredBatch, costs_of
 from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES
@@ -130,7 +136,8 @@ class MeasureSums:
         Raises:
             ValueError: if its longest sentence takes more memory than is free.
         """
-        if batch.model.device.type == "cpu" and "cost" in self._wanted:
+        costs = {"cost", MEAN_ABLATION} & self._wanted
+        if batch.model.device.type == "cpu" and costs:
             source, target = (
                 max(len(getattr(pair, side)) for pair in batch.pairs)
                 for side in ("source", "target")

@@ -168,6 +168,7 @@ def test_undefined_measures_are_nan(values: Values) -> None:
         ("begin", "cross"),
         ("end", "decoder_self"),
         *((name, k) for name in ("qk_norm", "qk_rank", "ov_rank") for k in KINDS),  # no sums
+        *(("mean_ablation", k) for k in KINDS),  # without the means
         *((f"aer_{way}", k) for way in ("predicted", "consumed") for k in KINDS if k != "cross"),
     }
 

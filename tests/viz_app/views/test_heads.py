@@ -364,7 +364,11 @@ def test_heads_are_listed_in_words_by_a_measure(
     assert lists["head_table"]["chosen"] == "cross,1,0"
     gradients = by_head(measured[60], "gradient")
     both = spearmanr([*costs.values()], [*gradients.values()]).statistic
-    assert f"the cost with the importance by gradient is {both:+.2f}, 95% interval" in said(app)
+    assert f"with “importance by gradient” is {both:+.2f}, 95% interval" in said(app)
+    ablated = by_head(measured[60], "mean_ablation")
+    both = spearmanr([*costs.values()], [*ablated.values()]).statistic
+    told = f"rank correlation with “cost of the mean in its place” is {both:+.2f}, 95% interval"
+    assert told in said(app)
     assert "as if each head were measured on other sentences" in said(app)
 
 
@@ -458,7 +462,7 @@ def test_chosen_heads_are_measured_off_together(
 
 
 def test_other_measures_are_listed_and_heads_are_filtered(
-    start: Start, measured: Every, lists: Calls
+    start: Start, own_root: Path, measured: Every, lists: Calls
 ) -> None:
     app = start(measure="aer_predicted", step="20")
     assert "the rate is at least 0.06 here" in said(app)
@@ -476,6 +480,12 @@ def test_other_measures_are_listed_and_heads_are_filtered(
     assert row_names(lists, "head_table") == expected
     app.choose(heads_least=2.0)
     assert "No head has a value of “on </s>” here of 2.000 or more." in said(app)
+    unknown = {kind: np.full((2, 3), np.nan, np.float32) for kind in KINDS}
+    values = measured[60].values | {"mean_ablation": unknown}
+    write_measures(own_root / "tiny", replace(measured[60], values=values))
+    told = said(start(measure="mean_ablation"))
+    assert "No head has a value of “cost of the mean in its place” here." in told
+    assert re.search(r"measure --run tiny .*--steps 60 --only mean-ablation", told)
 
     start(measure="emergence", step="20")
     way = {step: by_head(measured[step], "from_first") for step in STEPS}

@@ -16,6 +16,7 @@ from headwise.viz_app.analysis.head_ranking import (
 )
 from headwise.viz_app.analysis.labels import KIND_NAMES, count_of
 from headwise.viz_app.components.row_table import Bar, Row, row_table
+from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
@@ -37,6 +38,8 @@ from headwise.viz_app.views.shared.measured_heads import (
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
+    corpus_options,
+    measure_command,
     measure_description,
     values_of,
 )
@@ -44,6 +47,12 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import choose_one
 
+_COMPARED = {
+    "cost": (MEAN_ABLATION, "gradient"),
+    MEAN_ABLATION: ("cost",),
+    "gradient": ("cost",),
+}
+"""With which other measures of importance the order of heads by a measure is compared."""
 _RANKS_NOTE = (
     " Heads whose values differ by less than twice the error of the difference share ranks."
 )
@@ -98,6 +107,11 @@ def _show_list(
             f"No head has a value of “{escape_markdown(about.name)}” here"
             + ("." if least is None else f" of {least:.3f} or more.")
         )
+        if name == MEAN_ABLATION and least is None:
+            options = corpus_options(selection.run, [measures.step])
+            st.caption("It takes another pass over the corpus, in a terminal:")
+            command = measure_command(selection.run, *options, "--only", "mean-ablation")
+            st.code(command, language=None)
         return
     low, high = 0.0, 1.0
     if about.range != "share":
@@ -163,15 +177,16 @@ def _ranks(
 def _notes(run: Run, measures: Measures, name: str, heads: Sequence[Head]) -> str:
     """Say what to keep in mind about a measure, with a space before."""
     note = baselines_note(name, run, measures)
-    if name == "cost":
+    if name in ("cost", MEAN_ABLATION):
         note += " A cost has the standard error that ± says, by 200 resamples of the sentences."
-    if name in ("cost", "gradient"):
-        of_heads = [head_values(measures.values, head) for head in heads]
-        costs, gradients = ([v[of] for v in of_heads] for of in ("cost", "gradient"))
-        if both := correlation_in_words(costs, gradients, "heads"):
+    of_heads = [head_values(measures.values, head) for head in heads]
+    for other in _COMPARED.get(name, ()):
+        about = measure_description(other, run, (measures,))
+        here, there = ([values[of] for values in of_heads] for of in (name, other))
+        if both := correlation_in_words(here, there, "heads"):
             note += (
-                f" Over these {len(heads)} heads the rank correlation of the cost with the "
-                f"importance by gradient is {both}."
+                f" Over these {len(heads)} heads the rank correlation with “{about.name}” is "
+                f"{both}."
             )
     return note
 
