@@ -21,12 +21,13 @@ from headwise.model.files import (
     MOST_OF_LOG,
     CheckpointError,
     NoCheckpointYetError,
+    has_writer,
     read_log,
 )
 from headwise.model.interface import DEFAULT_LANGUAGES, Choices, Description, Languages, Tokenizers
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.pretrained.checkpoints import checkpoint_folders, is_pretrained
-from headwise.model.pretrained.folders import log_path, trainer_log
+from headwise.model.pretrained.folders import log_path, seems_to_train, trainer_log
 from headwise.model.pretrained.weights_files import why_not_read
 from headwise.model.run_info import Counts, DataSource
 
@@ -186,6 +187,16 @@ def steps_in(folder: Path) -> list[int]:
     if (folder / "run.json").is_file():
         return steps_of(folder)
     return list(checkpoint_folders(folder))
+
+
+def is_training(folder: Path) -> bool:
+    """Return whether a run is being trained in a folder, as far as its files tell."""
+    if (folder / "run.json").is_file():
+        return has_writer(folder)
+    try:
+        return seems_to_train(folder)
+    except (CheckpointError, OSError):
+        return False
 
 
 def log_file(folder: Path, name: str) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ from headwise.model.pretrained.weights_files import INDEX
 if TYPE_CHECKING:
     from transformers import GenerationConfig
 
+_QUIET = 600.0
+"""Seconds for which a training is waited for that has not said how often it writes."""
 _READ = (".json", ".safetensors", ".spm", ".model", ".txt", ".jinja")
 """Endings of the files of a folder that may be read."""
 LOGGED = {
@@ -98,6 +101,25 @@ def log_path(folder: Path) -> Path:
     states = [state_path(place) for place in checkpoint_folders(folder).values()]
     written = [state for state in states if state.is_file()]
     return (written or states or [state_path(folder)])[-1]
+
+
+def seems_to_train(folder: Path) -> bool:
+    """Return whether the Trainer seems to be at work in a folder.
+
+    It does if its newest checkpoint is not of the last step that was planned, and no older than
+    three times what lay between that and the one before, or ten minutes.
+    """
+    path = log_path(folder)
+    states = [state_path(place) for place in checkpoint_folders(folder).values()]
+    written = sorted(state.stat().st_mtime for state in states if state.is_file())
+    if not written:
+        return False
+    between = written[-1] - written[-2] if len(written) > 1 else 0
+    if time.time() - written[-1] > max(3 * between, _QUIET):
+        return False
+    state = trainer_state(path.parent)
+    step, steps = state.get("global_step"), state.get("max_steps")
+    return isinstance(step, int) and isinstance(steps, int) and step < steps
 
 
 def trainer_log(path: Path) -> list[dict[str, Any]]:

@@ -148,6 +148,8 @@ class Progress:
 
     step: int
     steps: int
+    loss: float | None
+    """Loss of training batches in the latest row that has it; None if none has."""
     speed: float | None
     """Target tokens per second in the latest row that has it; None if none has."""
     seconds: float | None
@@ -155,6 +157,8 @@ class Progress:
 
     def __str__(self) -> str:
         parts = [f"step {self.step:,} of {self.steps:,}"]
+        if self.loss is not None:
+            parts.append(f"loss {self.loss:.3g}")
         if self.speed is not None:
             parts.append(f"{_two_digits(self.speed):,} tokens/s")
         if self.seconds is not None:
@@ -169,13 +173,14 @@ def progress(rows: Iterable[LogRow], steps: int) -> Progress | None:
         return None
     step = max(row["step"] for row in rows)
     tokens, speeds = curve_of(rows, "tokens"), curve_of(rows, "tokens_per_second")
+    losses = curve_of(rows, "train_loss").values
     speed = float(speeds.values[-1]) if len(speeds) and speeds.values[-1] > 0 else None
     seconds = None
     if speed is not None and len(tokens) and tokens.steps[-1] > 0:
         tokens_a_step = float(tokens.values[-1]) / int(tokens.steps[-1])
         left = max(steps - step, 0) * tokens_a_step / speed
         seconds = left if math.isfinite(left) else None  # a log may say anything
-    return Progress(step, steps, speed, seconds)
+    return Progress(step, steps, float(losses[-1]) if len(losses) else None, speed, seconds)
 
 
 def _two_digits(number: float) -> int:

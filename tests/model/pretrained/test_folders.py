@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from headwise.model.files import CheckpointError
 from headwise.model.pretrained.checkpoints import is_pretrained
 from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.run import PretrainedRun
+from headwise.model.runs import is_training
 from tests.model.pretrained.tiny import WEIGHTS, change_json, trainer_state
 
 # Checkpoints and their log
@@ -35,6 +38,22 @@ def test_checkpoints_appear_when_they_are_complete(training: Path) -> None:
     assert run.metrics()[-1]["step"] == 120  # the log is read anew as well
     shutil.rmtree(training / "checkpoint-20")  # the Trainer keeps only so many
     assert run.steps() == [100, 120]
+
+
+@pytest.mark.parametrize(
+    ("steps", "hours", "seems"),
+    [(60, (0, 0), False), (300, (0, 0), True), (300, (5, 1), True), (300, (2, 1), True),
+     (300, (1.1, 1), False), (None, (0, 0), False)],
+)  # fmt: skip
+def test_a_training_seems_to_go_on_until_its_last_step_or_a_silence(
+    training: Path, steps: int | None, hours: tuple[float, float], seems: bool
+) -> None:
+    """Its checkpoints of 20 and 100 steps were written so many hours ago."""
+    for step, ago in zip((20, 100), hours, strict=True):
+        state = training / f"checkpoint-{step}" / "trainer_state.json"
+        state.write_text(trainer_state(step, max_steps=steps))
+        os.utime(state, times=(time.time() - 3_600 * ago,) * 2)
+    assert is_training(training) is seems
 
 
 def test_checkpoints_without_a_log_appear_when_their_weights_are_whole(training: Path) -> None:

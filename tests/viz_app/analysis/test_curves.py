@@ -201,6 +201,7 @@ def row(step: int, tokens: float, speed: float) -> dict[str, Any]:
         ([row(5, 10, 0.5)], 3, 0, "step 5 of 3, 0 tokens/s, less than a minute left"),
         ([row(7, 700, 0.0)], 9, None, "step 7 of 9"),
         ([row(7, 700, -5.0)], 9, None, "step 7 of 9"),
+        ([{"step": 2, "train_loss": 2.349}, row(7, 0, 0)], 9, None, "step 7 of 9, loss 2.35"),
         ([row(0, 0, 40.0)], 9, None, "step 0 of 9, 40 tokens/s"),
         ([{"step": 0, "valid_loss": 8.0}], 1_000, None, "step 0 of 1,000"),
         ([row(1, 1e308, 1e-9)], 20, None, "step 1 of 20, 0 tokens/s"),

@@ -461,6 +461,21 @@ def test_settings_of_generation_are_named_beside_decoding_and_their_beam_is_take
             assert ("penalty" in left) == ("length_penalty" in settings)
 
 
+# A training that goes on
+
+
+def test_a_training_that_goes_on_is_named_on_every_page(
+    start_model: Start, folders: Folders, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(folders("marian", trained=True), tmp_path / "going")
+    last = max(open_folder(folder, "theirs").steps())
+    change_json(folder / f"checkpoint-{last}" / "trainer_state.json", max_steps=3_000)
+    for page in ("translate", "learn"):
+        said = [each.value for each in start_model(page, folder).markdown]
+        told = f"**theirs**, training: step {last} of 3,000, loss {50 / last:.3g}"
+        assert [each for each in said if told in each]
+
+
 # A training that has just begun
 
 

@@ -16,7 +16,8 @@ from typing import Any, ParamSpec
 
 import streamlit as st
 
-from headwise.model.files import CheckpointError, has_writer
+from headwise.model.files import CheckpointError
+from headwise.model.runs import is_training
 from headwise.viz_app.analysis.curves import progress
 from headwise.viz_app.components.unseen import draw_again
 from headwise.viz_app.records.trace import Trace
@@ -175,7 +176,7 @@ def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
         st.rerun()
     draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_timer_rerun, key="at_rest")
     for name, folder in served_models().items():
-        if has_writer(folder):
+        if is_training(folder):
             _show_progress(name, name == run)
 
 
