@@ -2,9 +2,11 @@
 
 The app is started with a budget of memory. Each session opens a sentence of as many tokens as the
 model takes, no two the same, in the ways of ``WAYS``, in turn. Beside them one visitor types
-ordinary sentences. A sentence that is refused for its memory counts as refused. Ends with 1 if a
-session was neither answered nor refused, or lost its connection, if the process took more than its
-budget or ended, or if an ordinary sentence took longer than 5 seconds (95 of 100). Linux only.
+ordinary sentences. With ``--typed`` each session opens a short sentence, clears it and types the
+long one, whose translation is the model's own. A sentence that is refused for its memory counts as
+refused. Ends with 1 if a session was neither answered nor refused, or lost its connection, if the
+process took more than its budget or ended, or if an ordinary sentence took longer than 5 seconds
+(95 of 100). Linux only.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ WAYS: tuple[tuple[str, dict[str, str]], ...] = (
 MOST_SECONDS = 5.0
 """That an ordinary sentence may take, 95 of 100."""
 _WORDS = "a an at be by do go he hi if in is it me my no of on or so to up us we"
+_SHORT = "we go"
 _REFUSED = "of memory, and"
 """Part of the message with which a sentence is refused for its memory."""
 _ERRORS = (TimeoutError, OSError, WebSocketException)
@@ -62,6 +65,8 @@ class MemoryArguments:
     """The budget that the app is given."""
     run: str = "en-es"
     """A run that sentences are shipped for."""
+    typed: bool = False
+    """Whether the sentences are typed in place of others, and not opened by an address."""
 
 
 @dataclass
@@ -94,10 +99,13 @@ def longest_sentence(run: TrainedRun, seed: int) -> str:
     return " ".join(words)
 
 
-async def _open_longest(session: Session, run: TrainedRun, found: Longest) -> None:
+async def _open_longest(session: Session, run: TrainedRun, found: Longest, typed: bool) -> None:
     page, choices = WAYS[session.number % len(WAYS)]
+    sentence = longest_sentence(run, session.number)
     try:
-        await session.open(run.name, longest_sentence(run, session.number), **choices)
+        await session.open(run.name, _SHORT if typed else sentence, **choices)
+        if typed:
+            await session.type_over("", sentence, after=1)
         if page:
             await session.go_to(page)
         problems = session.answers[-1].problems
@@ -132,7 +140,9 @@ async def drive(server: Server, arguments: MemoryArguments) -> Longest:
         await other.open(arguments.run, next(sentences))
         typing = asyncio.create_task(type_ordinary(other))
         began = time.monotonic()
-        await asyncio.gather(*(_open_longest(each, expected.run, found) for each in longest))
+        await asyncio.gather(
+            *(_open_longest(each, expected.run, found, arguments.typed) for each in longest)
+        )
         found.seconds = time.monotonic() - began
         if typing.done():
             found.faults.append(f"ordinary: {typing.exception()!r:.300}")
