@@ -38,7 +38,12 @@ from headwise.model.training.data import (
     references_by_source,
     without_texts,
 )
-from headwise.model.training.evaluation import evaluate, score_translations
+from headwise.model.training.evaluation import (
+    Evaluation,
+    TranslationScores,
+    evaluate,
+    score_translations,
+)
 from headwise.model.training.replacement import (
     common_words,
     draw_number,
@@ -47,12 +52,13 @@ from headwise.model.training.replacement import (
     places,
     with_changes,
 )
+from headwise.viz_app.analysis.labels import count_of, interval_text
 
 GROUPS = {2: 150, 3: 150, 4: 150, 6: 100}
 """Sentences joined to one input, and how many such inputs there are."""
 
 SENTENCES = 200
-"""Sentences with names, and as many with numbers."""
+"""Sentences with names, and as many with numbers, or all that there are."""
 
 _HERE = Path(__file__).parent
 NAMES = (_HERE / "beyond_names.txt").read_text(encoding="utf-8")
@@ -141,7 +147,7 @@ def other_names(
                 wanted.append(name)
         if wanted:
             found.append(Copied(with_changes(pair.source, changes), wanted))
-    return _some(found, generator, "names")
+    return generator.sample(found, min(SENTENCES, len(found)))
 
 
 def other_numbers(pairs: Sequence[Pair], run: TrainedRun, *, seed: int) -> list[Copied]:
@@ -161,20 +167,11 @@ def other_numbers(pairs: Sequence[Pair], run: TrainedRun, *, seed: int) -> list[
             number, target = draw_number("number", generator, notations)
         changed = with_changes(source, [(span, number) for span in spans])
         found.append(Copied(changed, [target]))
-    return _some(found, generator, "numbers")
+    return generator.sample(found, min(SENTENCES, len(found)))
 
 
 def _languages(run: TrainedRun) -> tuple[str, str]:
     return run.info.source_language, run.info.target_language
-
-
-def _some(found: list[Copied], generator: random.Random, what: str) -> list[Copied]:
-    if len(found) < SENTENCES:
-        raise DataError(
-            f"expected {SENTENCES} sentences with {what} in both languages, got {len(found)}; give "
-            "a larger --data"
-        )
-    return generator.sample(found, SENTENCES)
 
 
 def _without_groups(text: str) -> str:
@@ -192,6 +189,12 @@ def kept(copied: Sequence[Copied], translations: Sequence[str]) -> int:
             for wanted in sentence.wanted
         )
     return good
+
+
+def _bleu_with_interval(scores: Evaluation | TranslationScores) -> str:
+    """Return BLEU, with its interval where it has one."""
+    ends = interval_text(scores.bleu_low, scores.bleu_high, ".1f")
+    return f"{scores.bleu:.1f} BLEU" + f" ({ends})" * bool(ends)
 
 
 def main(arguments: BeyondArguments) -> None:
@@ -224,8 +227,8 @@ def main(arguments: BeyondArguments) -> None:
         if chosen:
             whole = evaluate(checkpoint.model, run.tokenizers, chosen)
             print(
-                f"| {what}, {whole.sources:,} sources, all references | {whole.bleu:.1f} BLEU "
-                f"({whole.bleu_low:.1f} to {whole.bleu_high:.1f}) |"
+                f"| {what}, {whole.sources:,} sources, all references | "
+                f"{_bleu_with_interval(whole)} |"
             )
     for what, chosen in (("", pairs), (" of those further", further)):
         for size, count in GROUPS.items():
@@ -236,23 +239,27 @@ def main(arguments: BeyondArguments) -> None:
             lengths = sacrebleu.BLEU().corpus_score(texts, [targets])
             score = score_translations(texts, [[target] for target in targets])
             print(
-                f"| {len(groups)} groups of {size}{what} joined, one reference | {score.bleu:.1f} "
-                f"BLEU ({score.bleu_low:.1f} to {score.bleu_high:.1f}), "
+                f"| {len(groups)} groups of {size}{what} joined, one reference | "
+                f"{_bleu_with_interval(score)}, "
                 f"length ratio {lengths.sys_len / lengths.ref_len:.2f} |"
             )
     for what, copied in (
         ("names in no training text", other_names(pairs, names, run, seed=arguments.seed)),
         ("numbers of 2 to 6 digits", other_numbers(pairs, run, seed=arguments.seed)),
     ):
+        if not copied:  # captions hardly have any
+            print(f"| sentences with {what} | none in the data |")
+            continue
         good = kept(copied, translated([sentence.source for sentence in copied]))
         exact = binomtest(good, len(copied)).proportion_ci(method="exact")
         print(
-            f"| {len(copied)} sentences with {what} | {good / len(copied):.1%} kept "
+            f"| {count_of(len(copied), 'sentence')} with {what} | {good / len(copied):.1%} kept "
             f"({exact.low:.1%} to {exact.high:.1%}) |"
         )
-    print()
-    for text, translation in zip(TEN, translated(TEN), strict=True):
-        print(f"* {text}\n  {translation}")
+    if source == "en":
+        print()
+        for text, translation in zip(TEN, translated(TEN), strict=True):
+            print(f"* {text}\n  {translation}")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Evaluation:
     exact: float
     """Share of the sources whose translation equals one of their references."""
     bleu_low: float
-    """Where the 95% interval of ``bleu`` begins, as ``score_translations`` has it."""
+    """Where the 95% interval of ``bleu`` begins, as ``score_translations`` has it; NaN without."""
     bleu_high: float
     chrf_low: float
     chrf_high: float
@@ -147,7 +147,8 @@ def score_translations(
     """Compare each translation with one or more references by sacrebleu, and letter by letter.
 
     The 95% intervals are the percentiles of 1,000 resamples of the sentences (Koehn 2004). They are
-    of this one model on sentences like these: another training may differ by more.
+    of this one model on sentences like these: another training may differ by more. Where all
+    resamples score the same, as at 0 or 100, they say nothing, and the ends are NaN.
     """
     most = max(map(len, references))
     # sacrebleu wants one list per reference number; None where a sentence has fewer.
@@ -174,7 +175,7 @@ def score_translations(
 def _score(
     metric: Metric, translations: Sequence[str], columns: Sequence[Sequence[str | None]]
 ) -> tuple[float, float, float]:
-    """Return a score and its 95% interval.
+    """Return a score and its 95% interval, NaN where that has no width.
 
     A score is a function of sums over sentences: matches and lengths. These are found once.
     (``n_bootstrap`` of sacrebleu would hold them a thousand times, which is too much of a large
@@ -187,12 +188,15 @@ def _score(
         times = np.bincount(random.integers(count, size=count), minlength=count)
         resampled.append(metric._compute_score_from_stats((times @ table).tolist()).score)
     low, high = np.percentile(resampled, [2.5, 97.5])
-    score = metric._compute_score_from_stats(table.sum(axis=0).tolist()).score
-    return float(score), float(low), float(high)
+    score = float(metric._compute_score_from_stats(table.sum(axis=0).tolist()).score)
+    return (score, float(low), float(high)) if high - low > 1e-9 else (score, math.nan, math.nan)
 
 
 def milestone_figures(figures: Evaluation) -> dict[str, float]:
-    """Return what a log has of a milestone's evaluation on the validation data."""
+    """Return what a log has of a milestone's evaluation on the validation data.
+
+    The ends of an interval are left out where they are unknown.
+    """
     rounded = {
         "valid_loss": round(figures.loss, 4),
         "bleu": round(figures.bleu, 2),
@@ -200,7 +204,8 @@ def milestone_figures(figures: Evaluation) -> dict[str, float]:
         "exact": round(figures.exact, 4),
     }
     for name in ("bleu_low", "bleu_high", "chrf_low", "chrf_high"):
-        rounded[name] = round(getattr(figures, name), 2)
+        if not math.isnan(end := getattr(figures, name)):
+            rounded[name] = round(end, 2)
     return rounded | {"valid_pairs": figures.pairs, "valid_sources": figures.sources}
 
 

@@ -20,7 +20,7 @@ from headwise.model.files import append_log, only_writer, read_log, write_log
 from headwise.model.train import main as train
 from headwise.model.training.corpora import load_corpus
 from headwise.model.training.data import Pair
-from headwise.model.training.evaluation import evaluate
+from headwise.model.training.evaluation import Evaluation, evaluate
 from headwise.model.training.options import TrainArguments
 from tests.floats import rounding
 
@@ -35,6 +35,11 @@ def data(data_folder: Path) -> Path:
 @pytest.fixture
 def pairs(data: Path) -> list[Pair]:
     return load_corpus(str(data), source="en", target="es").pairs
+
+
+def written(figures: Evaluation) -> dict[str, Any]:
+    """Figures as JSON has them; the ends of an interval without a width are unknown there."""
+    return {k: None if v != v else v for k, v in vars(figures).items()}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +66,7 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
         "data_sha256": hashlib.sha256(data.read_bytes()).hexdigest(),
         "decoding": vars(GREEDY),
         "dtype": "float32",
-        **vars(evaluate(checkpoint.model, trained_run.tokenizers, pairs)),
+        **written(evaluate(checkpoint.model, trained_run.tokenizers, pairs)),
     }
 
 
@@ -98,7 +103,7 @@ def test_columns_are_named(tiny: Command, trained_run: TrainedRun, tmp_path: Pat
     row = json.loads(tiny("evaluate", "--data", data, "--columns", "question", "answer"))
     model = load_weights(trained_run, 8).model
     figures = evaluate(model, trained_run.tokenizers, [Pair("The cat.", "El gato.")])
-    assert {key: row[key] for key in vars(figures)} == vars(figures)
+    assert {key: row[key] for key in vars(figures)} == written(figures)
 
 
 # The sample of training pairs
@@ -164,7 +169,7 @@ def test_what_milestones_measure_is_measured_again_and_added_to_an_older_log(
     assert list(read_log(log)) == list(trained_run.metrics())
     last = list(read_log(log))[-1]
     assert last["valid_pairs"] >= last["valid_sources"] > 0
-    assert last["bleu_low"] <= last["bleu_high"]
+    assert last["chrf_low"] < last["chrf_high"]
 
 
 def test_the_train_sample_is_of_as_many_pairs_as_the_training_had(

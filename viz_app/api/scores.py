@@ -45,7 +45,7 @@ def evaluate(
 
     Sources that are equal have several references and are translated once.
     ``bleu_low`` and ``bleu_high`` say how sure ``bleu`` is: its 95% interval by resamples of the
-    sentences, which say nothing where both ends are the same; ``prune_curve`` has the standard
+    sentences, NaN where these all score the same, as at 0 or 100; ``prune_curve`` has the standard
     error of what the loss rises by.
 
     Args:

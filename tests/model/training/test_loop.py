@@ -222,7 +222,7 @@ def measured(run: TrainedRun, step: int, pairs: Pairs) -> dict[str, Any]:
         "bleu": round(valid.bleu, 2),
         "chrf": round(valid.chrf, 2),
         "exact": round(valid.exact, 4),
-        **{name: round(vars(valid)[name], 2) for name in INTERVALS},
+        **{name: round(vars(valid)[name], 2) for name in INTERVALS if vars(valid)[name] >= 0},
         "valid_pairs": valid.pairs,
         "valid_sources": valid.sources,
         "train_sample_loss": pytest.approx(train.loss, rel=0, abs=bound),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
@@ -309,7 +310,10 @@ def _alt(runs: list[RunCurves], selection: Selection) -> str:
             if len(curve):
                 interval = ""
                 if name in run.intervals:
-                    low, high = (end.values[-1] for end in run.intervals[name])
+                    low, high = (
+                        dict(zip(end.steps, end.values, strict=True)).get(curve.steps[-1], math.nan)
+                        for end in run.intervals[name]
+                    )
                     if ends := interval_text(low, high, ".1f"):  # not of 0 or 100 everywhere
                         interval = f" (95% interval {ends})"
                 said.append(f"{word} {curve.values[-1]:.1f}{interval}")
