@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
+import numpy as np
 import pytest
 
 from headwise.viz_app.records.trace import Tokens, Trace, Word
@@ -33,6 +34,17 @@ def test_most_of_a_head_is_more_than_half_of_it_and_no_more_than_all(
     parts = replace(made.parts, heads={**made.parts.heads, "cross": cross})
     told = say_largest(trace, replace(made, parts=parts), "**x**")
     assert told == f"Most for **x** of all parts: Cross 2.1, +1200.000, {said}."
+
+
+@pytest.mark.parametrize(("sign", "way"), [(1, "for"), (-1, "against")])
+def test_no_head_is_named_where_none_speaks_that_way(sign: int, way: str) -> None:
+    made, trace = account(), cast(Trace, SimpleNamespace(source=SOURCE, consumed=SOURCE))
+    heads = {kind: -sign * np.abs(cells) for kind, cells in made.parts.heads.items()}
+    parts = replace(made.parts, heads=heads, biases=np.array(sign * 1024.0))
+    told = say_largest(trace, replace(made, parts=parts, difference=sign * 1.0), "**x**")
+    assert told == (
+        f"Most {way} **x** of all parts: Biases, {sign * 1024:+.3f}. No head speaks {way} it."
+    )
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,9 @@ def say_largest(trace: Trace, account: Account, word: str) -> str:
     largest = max if way == "for" else min
     part = largest(parts, key=parts.__getitem__)
     name = largest((n for n in parts if head_of(n) is not None), key=parts.__getitem__)
+    said = f"Most {way} {word} of all parts: {part_label(part)}, {parts[part]:+.3f}"
+    if parts[name] == 0 or (parts[name] > 0) != (way == "for"):
+        return f"{said}. No head speaks {way} it."
     kind, layer, number = parse_head(name)
     cells = account.parts.heads[kind][layer, number].tolist()
     cell = largest(cells)
@@ -161,7 +164,6 @@ def say_largest(trace: Trace, account: Account, word: str) -> str:
     else:
         back = abs(cell - parts[name])
         read = f"most by “{token}” ({cell:+.3f}), of which others take back {back:.3f}"
-    said = f"Most {way} {word} of all parts: {part_label(part)}, {parts[part]:+.3f}"
     if part == name:
         return f"{said}, {read}."
     return f"{said}. Of heads: {part_label(name)}, {parts[name]:+.3f}, {read}."
