@@ -16,6 +16,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headwise.model.ties import descending
+from headwise.viz_app.figures.drawings import svg_image
 from headwise.viz_app.figures.lines import LEGEND_ABOVE, line, line_chart, look
 from headwise.viz_app.figures.matrix import COLOUR_BAR, vertical_line
 from headwise.viz_app.figures.theme import (
@@ -42,6 +43,9 @@ _LARGEST_CELL, _LETTER = 62, 6.6
 _LEFT, _RIGHT = 40, COLOUR_BAR + 8
 """Pixels left of the columns, for the labels of rows, and right of them. A colour bar that needs
 more would make columns narrower than those of the other figures: long numbers must fit."""
+
+_SPARK_WIDTH, _SPARK_HEIGHT = 240, 36
+"""Pixels of a line without axes."""
 
 
 @dataclass(frozen=True)
@@ -258,3 +262,27 @@ def stage_charts(
             "annotations": notes,
         },
     )
+
+
+def spark_line(values: Sequence[float], *, marked: int, theme: Theme) -> str:
+    """Return a line through values by checkpoint, as the address of an image without axes.
+
+    It begins at 0 or below; NaN is no value. A dot is at the ``marked`` one. Empty where fewer than
+    two are known.
+    """
+    known = [(place, value) for place, value in enumerate(values) if not math.isnan(value)]
+    if len(known) < 2:
+        return ""
+    low, high = min(0.0, *(value for _, value in known)), max(0.0, *(value for _, value in known))
+    across, down = (_SPARK_WIDTH - 8) / (len(values) - 1), (_SPARK_HEIGHT - 8) / (high - low or 1)
+    points = {place: (4 + place * across, 4 + (high - value) * down) for place, value in known}
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points.values())
+    ground = 4 + high * down
+    drawn = (
+        f'<path d="M0 {ground:.1f}H{_SPARK_WIDTH}" stroke="{theme.line}"/>'
+        f'<polyline points="{line}" fill="none" stroke="{theme.muted}" stroke-width="1.5"/>'
+    )
+    if marked in points:
+        x, y = points[marked]
+        drawn += f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{theme.accent}"/>'
+    return svg_image(drawn, _SPARK_WIDTH, _SPARK_HEIGHT)

@@ -233,11 +233,17 @@ def _embedding(model: Description) -> tuple[str, ...]:
 def lesson_picture(motif: Motif, theme: Theme) -> str:
     """Return a picture as an image in HTML, which readers of the screen leave out."""
     drawn = "".join(_curves(theme) if motif == "curve" else _cells(motif, theme))
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">{drawn}</svg>'
-    # Streamlit takes SVG out of HTML, but not an image that is one.
-    data = base64.b64encode(svg.encode()).decode("ascii")
-    source = f"data:image/svg+xml;base64,{data}"
-    return f'<img alt="" width="{WIDTH}" height="{HEIGHT}" src="{source}">'
+    return f'<img alt="" width="{WIDTH}" height="{HEIGHT}" src="{svg_image(drawn, WIDTH, HEIGHT)}">'
+
+
+def svg_image(drawn: str, width: int, height: int) -> str:
+    """Return elements of SVG as the address of an image.
+
+    Streamlit takes SVG out of HTML, but not an image that is one.
+    """
+    view_box = f"0 0 {width} {height}"
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view_box}">{drawn}</svg>'
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode('ascii')}"
 
 
 def _cells(motif: Motif, theme: Theme) -> Iterator[str]:

@@ -16,6 +16,8 @@ import numpy as np
 import plotly.graph_objects as go
 from PIL import Image, ImageColor
 
+from headwise.viz_app.figures.theme import Scale
+
 _ACROSS = "bottom:100%;transform:translateX(-50%)"
 _UPRIGHT = (
     "bottom:calc(100% + 3px);writing-mode:vertical-rl;transform:translateX(-50%) rotate(180deg)"
@@ -77,15 +79,19 @@ def _labels(axis: Any) -> Iterator[tuple[float, str]]:
 
 
 def _image(trace: Any) -> str:
-    """Draw the cells of a heat map as an image of a pixel each, in the colours of its scale."""
-    stops, colours = zip(*trace.colorscale, strict=True)
+    return f'<img src="{cells_image(trace.z, (trace.zmin, trace.zmax), trace.colorscale)}">'
+
+
+def cells_image(z: Any, limits: tuple[float, float], scale: Scale) -> str:
+    """Return cells as the address of an image of a pixel each, in the colours of a scale."""
+    stops, colours = zip(*scale, strict=True)
     channels = np.array([ImageColor.getcolor(colour, "RGBA") for colour in colours])
-    shares = (np.asarray(trace.z, dtype=np.float64) - trace.zmin) / (trace.zmax - trace.zmin)
+    shares = (np.asarray(z, dtype=np.float64) - limits[0]) / (limits[1] - limits[0])
     pixels = np.stack([np.interp(shares, stops, channel) for channel in channels.T], axis=-1)
     pixels[np.isnan(shares)] = 0
     file = io.BytesIO()
     Image.fromarray(np.rint(pixels).astype(np.uint8)).save(file, "png")
-    return f'<img src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _title(annotation: Any) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from headwise.model.interface import Head, Kind
 from headwise.viz_app.figures.checkpoint_lines import StepColumns
+from headwise.viz_app.figures.early import cells_image
 from headwise.viz_app.figures.matrix import (
     Target,
     bar_ticks,
@@ -77,6 +78,12 @@ def _with_masked(scale: Scale, theme: Theme) -> Scale:
     masked, gap = (251.5 / 255, 254 / 255)
     grey = ((masked, weights[-1][1]), (masked, theme.masked), (gap, theme.masked))
     return (*weights, *grey, (gap, theme.background), (1.0, theme.background))
+
+
+def head_image(weights: Floats, *, theme: Theme, allowed: NDArray[np.bool_] | None = None) -> str:
+    """Return the map of one head, (Q, M), as ``mosaic`` has it: the address of an image."""
+    cells = tile(weights[np.newaxis, np.newaxis], allowed)
+    return cells_image(cells, (0, 255), _with_masked(weight_scale(theme), theme))
 
 
 def mosaic(

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from PIL import Image
 
 from headwise.model.interface import Kind
 from headwise.viz_app.figures.heads import (
@@ -15,6 +18,7 @@ from headwise.viz_app.figures.heads import (
     HeadRows,
     cost_map,
     distance_map,
+    head_image,
     head_matrix,
     mosaic,
     tile,
@@ -49,6 +53,21 @@ def colour_of(scale: tuple[tuple[float, str], ...], code: int) -> np.ndarray:
 
 def channels(colour: str) -> list[int]:
     return list(bytes.fromhex(colour[1:]))
+
+
+def test_one_head_is_an_image_of_a_pixel_a_cell() -> None:
+    allowed = np.array([[True, True, False], [True, True, True]])
+    weights = np.array([[0, 1, 0], [1 / 9, 4 / 9, 0]], dtype=np.float32)
+    address = head_image(weights, theme=LIGHT, allowed=allowed)
+    file = io.BytesIO(base64.b64decode(address.removeprefix("data:image/png;base64,")))
+    cells = np.asarray(Image.open(file).convert("RGB")).astype(int)
+    assert cells.shape == (2, 3, 3)
+    weights_of = LIGHT.weights  # evenly spaced in the root: 1/9 and 4/9 are those of a third, two
+    expected = [
+        [weights_of[0], weights_of[-1], LIGHT.masked],
+        [weights_of[2], weights_of[4], weights_of[0]],
+    ]
+    assert np.abs(cells - [[channels(each) for each in row] for row in expected]).max() <= 2
 
 
 def test_tiles_hold_weights_within_half_a_step_and_gaps_only_between_maps() -> None:

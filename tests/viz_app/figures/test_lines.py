@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from headwise.viz_app.figures.checkpoint_lines import (
     StageChart,
     measure_lines,
     named_lines,
+    spark_line,
     stage_charts,
 )
 from headwise.viz_app.figures.heads import HeadRows, head_matrix
@@ -174,3 +176,16 @@ def test_the_curve_has_a_point_for_each_distance_and_fits_its_axis() -> None:
     low, high = figure.layout.yaxis.range
     assert low < -2.5 < 7 < high
     assert distance_curve(similarity[:2], theme=LIGHT).layout.yaxis.range[0] == 0
+
+
+def test_a_spark_line_goes_from_the_least_value_to_the_largest_and_marks_one() -> None:
+    address = spark_line([NAN, 0.0, 0.5, -0.5], marked=2, theme=LIGHT)
+    svg = base64.b64decode(address.partition(",")[2]).decode()
+    points = [list(map(float, each)) for each in re.findall(r"([\d.]+),([\d.]+)", svg)]
+    across, down = np.diff(points, axis=0).T
+    assert across == pytest.approx([across[0]] * 2, abs=0.2)
+    assert down[1] == pytest.approx(-2 * down[0], abs=0.2)
+    assert down[0] < 0
+    x, y = points[1]
+    assert f'cx="{x}" cy="{y}"' in svg
+    assert spark_line([NAN, 0.5], marked=1, theme=LIGHT) == ""

@@ -157,9 +157,7 @@ def test_every_head_stands_beside_every_checkpoint(matrix: Start, measured: Ever
             written = measured[int(step)].values[names[measure]]["encoder_self"][0, 1]
             assert float(value) == pytest.approx(written, abs=0.005)
 
-    button = app.button(key="open_head")  # does as a click
-    assert button.label == "Open Encoder self 1.2 at step 20 on Translate"
-    button.click().run()
+    app.button(key="head-translate").click().run()  # does as a click
     assert app.session_state["opening"] == "translate"
     shown = app.view
     assert (shown.run, shown.step, shown.sentence) == ("tiny", 20, SENTENCES[0].source)
@@ -529,7 +527,7 @@ def test_a_found_row_opens_translate_at_that_row(
 ) -> None:
     """Rows of cross 2.3 that look at </s>, by weight, as the traces of the sentences have them."""
     opened: list[Any] = []
-    patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
+    patch_views(monkeypatch, "shared", open_page=lambda _, **given: opened.append(given))
     where = {"kind": "cross", "layer": "2", "head": "3", "step": "20", "found_least": "0.05"}
     app = start(found_on="special", **where)
     expected, of = [], 0
@@ -552,7 +550,7 @@ def test_heads_like_the_chosen_one_are_listed_and_opened(
     start: Start, lists: Calls, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []
-    patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
+    patch_views(monkeypatch, "shared", open_page=lambda _, **given: opened.append(given))
     where = {"kind": "cross", "layer": "2", "head": "3", "step": "20"}
     app = start(heads="search", **where)
     assert "alike_table" not in lists
@@ -597,7 +595,7 @@ def test_an_example_opens_with_its_target(
     start: Start, lists: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []
-    patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
+    patch_views(monkeypatch, "shared", open_page=lambda _, **given: opened.append(given))
     start(kind="cross", layer="2", head="3", step="20")
     lists["example_table"]["on_click"]("0")
     source, reference = SENTENCES[1].source, SENTENCES[1].reference
@@ -608,7 +606,7 @@ def test_an_example_opens_with_its_target(
 
 def test_a_head_is_opened_beside_the_token_that_was_forced(start: Start) -> None:
     app = start(at="1", fork="perro", kind="encoder_self", layer="1", head="2")
-    app.button(key="open_head").click().run()
+    app.button(key="head-translate").click().run()
     view = app.view
     opened = (app.session_state["opening"], view.at, view.translate.fork)
     assert opened == ("translate", 1, "perro")
@@ -644,8 +642,7 @@ def test_a_given_translation_stands_beside_references_and_unrelated_sentences(
     own = a_token("The cat.", given)
     less = sum(a_token(*pair) < own for pair in pairs) / len(pairs)
     app = start_page("translate", own_root, q="The cat.")
-    said_of_all = "".join(each.value for each in app.markdown)
-    assert re.search(r"Of \d+ values of 18 heads \d+ have a word", said_of_all)
+    assert re.search(r"Of \d+ values of 18 heads \d+ have a word", app.captions)
     assert "references have less" not in app.captions
     app.choose(target=given)
     assert app.errors == []

@@ -8,7 +8,6 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -94,7 +93,9 @@ def test_the_size_of_the_model_stands_below_its_name(
 ) -> None:
     monkeypatch.setenv("HEADWISE_DTYPE", dtype)
     size = f"{run.parameters * width / 2**20:.1f} MiB"
-    assert f"{run.parameters:,} parameters ({size}); reads" in start().captions
+    said = start().captions
+    assert f"{run.parameters:,} parameters" in said
+    assert f"{size}; reads" in said
 
 
 def test_examples_and_another_checkpoint(start: Start, run: TrainedRun) -> None:
@@ -362,7 +363,6 @@ def test_the_map_is_described_by_its_numbers(start: Start, run: TrainedRun) -> N
     ):
         assert any(each in said for each in shown(template, value))
     assert "on average over rows with more than one key" in said
-    assert "Over a corpus: not measured at this checkpoint" in said
     assert re.search(r"Of all heads [A-Z][a-z ]+ \d\.\d rests most on punctuation", said)
     assert "Words are in the maps only" not in app.captions
     app.choose(units="words")
@@ -633,22 +633,9 @@ def test_a_head_is_switched_off_and_on_again_where_it_is_described(start: Start)
     app = app.button(key="turn-head").click().run()
     assert app.address["off"] == "cross.1.2"
     assert "what it writes without this head stands below" in app.captions
-    assert app.button(key="turn-head").label == "Switch it on again"
+    assert app.button(key="turn-head").label == "On again"
     app = app.button(key="turn-head").click().run()
     assert "off" not in app.address
-
-
-def test_the_link_of_a_head_is_drawn_when_it_is_opened(start: Start) -> None:
-    app = start(kind="cross", layer="1", head="2")
-    [link] = _links(app)
-    app.session_state["head-link"] = True
-    assert _links(app.run()) == [link, link]
-    asked = parse_qs(urlsplit(link).query)
-    assert (asked["layer"], asked["head"]) == (["1"], ["2"])
-
-
-def _links(app: Page) -> list[str]:
-    return [code.value for code in app.code if code.value.startswith("?")]
 
 
 def test_words_of_several_tokens_have_the_product_of_their_probabilities(run: TrainedRun) -> None:

@@ -28,9 +28,9 @@ from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import weights_sha256
-from headwise.viz_app.views.heads.sentences import open_row
 from headwise.viz_app.views.shared.asked import ask_sentences
 from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.example_rows import open_row
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection

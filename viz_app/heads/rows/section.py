@@ -12,9 +12,9 @@ from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.heads.sentences import marked_row, open_row
 from headwise.viz_app.views.shared.asked import ask_sentences
 from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.example_rows import marked_row, open_row
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.measures import targets_of
 from headwise.viz_app.views.shared.panels import panel

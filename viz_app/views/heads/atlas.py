@@ -17,7 +17,6 @@ from headwise.viz_app.analysis.head_ranking import (
 from headwise.viz_app.analysis.labels import KIND_NAMES, count_of
 from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
-from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.heads.compared import (
@@ -29,10 +28,9 @@ from headwise.viz_app.views.heads.examples import show_examples
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measured_heads import (
-    error_of,
     errors_note,
     head_in_words,
-    value_in_words,
+    value_with_error,
     words_note,
 )
 from headwise.viz_app.views.shared.measures import (
@@ -124,7 +122,7 @@ def _show_list(
             (
                 head_label(head),
                 *([ranks[place]] if ranks else []),
-                Bar(value, _written(selection.run, measures, name, head, value), low, high),
+                Bar(value, value_with_error(selection.run, measures, name, head, value), low, high),
                 head_in_words(selection.run, measures, head)[0],
             ),
         )
@@ -147,15 +145,6 @@ def _show_list(
             + _notes(selection.run, measures, name, [head for head, _ in found])
             + (_RANKS_NOTE + apart) * bool(ranks)
         )
-
-
-def _written(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
-    if name == "emergence":  # a checkpoint alone does not say since when
-        return value_in_words(run, measures, name, head, value).removeprefix("emerged ")
-    form = measure_description(name, run, (measures,)).form
-    if name == "cost" or name in measures.errors:
-        return with_error(value, error_of(measures, name, head), form.replace(".2f", ".3f"))
-    return f"{round(value, 3) + 0.0:{form}}"
 
 
 def _ranks(

@@ -10,26 +10,19 @@ from headwise.viz_app.analysis.labels import ROLES
 from headwise.viz_app.components.row_table import Row, TextPart, row_table
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.heads.compared import change_note
-from headwise.viz_app.views.heads.sentences import marked_row, open_row
+from headwise.viz_app.views.shared.example_rows import marked_row, open_row
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import (
-    choices_over_training,
-    head_in_words,
-    value_in_words,
-)
+from headwise.viz_app.views.shared.measured_heads import value_in_words
 from headwise.viz_app.views.shared.measures import measure_description, targets_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
-from headwise.viz_app.views.shared.widgets import show_link
 
 
 def show_examples(selection: Selection, measures: Measures) -> None:
-    """Draw what is most striking in the head, in numbers, its examples and its measures."""
+    """Draw the examples of the head, and its measures."""
     run = selection.run
     head = chosen_head(run.description, view())
-    said = head_in_words(run, measures, head)[1]
-    st.caption(f"**{head_label(head)}**: {escape_markdown(said)}")
     _show_examples(selection, measures, head)
     lines = [
         value_in_words(run, measures, name, head, value)
@@ -40,8 +33,6 @@ def show_examples(selection: Selection, measures: Measures) -> None:
         about = measure_description(name, run, (measures,))
         what = "cost" if name == "cost" else about.name
         lines += filter(None, [change_note(run, measures, name, head, what)])
-    over_training = choices_over_training(run, measures, head)
-    show_link("Over training: since when", "training", key="head-training", **over_training)
     with st.expander("All its measures", key="all-measures", type="compact"):
         st.caption("\n".join(f"- {escape_markdown(line)}" for line in lines))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import streamlit as st
+from contextlib import nullcontext
 
 from headwise.viz_app.heads.alike.section import show_alike
 from headwise.viz_app.heads.composition.section import show_composition
@@ -15,13 +14,12 @@ from headwise.viz_app.heads.together.section import show_together
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.heads.atlas import show_atlas
 from headwise.viz_app.views.shared.download import show_download_menu
-from headwise.viz_app.views.shared.head_choice import choices_for, choose_head
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import head_in_words
+from headwise.viz_app.views.shared.head_choice import choose_head
+from headwise.viz_app.views.shared.inspector import inspector
 from headwise.viz_app.views.shared.measures import measures_of, show_measure_state
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.widgets import THE_HEAD_ALONE, choose_one, show_link
+from headwise.viz_app.views.shared.widgets import choose_one
 
 _SECTIONS: dict[str, tuple[Callable[[Selection, Measures], None], ...]] = {
     "atlas": (show_atlas,),
@@ -55,19 +53,8 @@ def page(selection: Selection) -> None:
 @panel("heads-section")
 def _show_section(selection: Selection, measures: Measures, section: str) -> None:
     """Draw a section, below the head that it is about."""
-    if section not in _NOT_OF_ONE_HEAD:
-        _choose_head(selection, measures)
-    for show in _SECTIONS[section]:
-        show(selection, measures)
-
-
-def _choose_head(selection: Selection, measures: Measures) -> None:
-    """Ask for a head, say what is most striking in it, and draw the ways on from it."""
-    run = selection.run
-    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="head-row"):
-        head = choose_head(run.description)
-        st.caption(escape_markdown(head_in_words(run, measures, head)[0]))
-        with st.container(horizontal=True, gap="small", width="content", key="head-ways"):
-            choices = choices_for(head)
-            show_link("Translate", "translate", key="open_head", **choices, **THE_HEAD_ALONE)
-            show_link("Inside", "inside", key="head-inside", **choices)
+    with nullcontext() if section in _NOT_OF_ONE_HEAD else inspector(selection):
+        if section not in _NOT_OF_ONE_HEAD:
+            choose_head(selection.run.description)
+        for show in _SECTIONS[section]:
+            show(selection, measures)

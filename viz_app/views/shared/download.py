@@ -71,6 +71,7 @@ def show_download_menu(
             step=selection.step,
         )
         offer_tables()
+    with st.session_state["menu_place"]:
         _show_menu(selection, trace, grid_options or GridOptions(), others)
 
 
@@ -84,11 +85,11 @@ def _show_menu(
     """Draw the button that opens the menu; what is in it is drawn when it is opened."""
     label = "Link, cite, download" if trace is not None else "Link, pictures"
     icon = ":material/ios_share:"
-    menu = st.popover(label, icon=icon, width="stretch", key="download-menu", on_change="rerun")
+    menu = st.popover(label, icon=icon, key="download-menu", on_change="rerun")
     if not menu.open:
         return
     with menu:
-        _show_link("Link to this page as it is")
+        _show_link()
         if trace is not None:
             _show_files(trace, _files_of_trace(selection, trace, grid_options), key="download")
             if others is not None and (more := others(selection, trace)) is not None:
@@ -116,19 +117,8 @@ def _show_menu(
                 st.code(text, language=None, wrap_lines=True)
 
 
-@panel("head-link")
-def show_head_link() -> None:
-    """Draw a button that opens the link to the head that is shown, made when it is opened."""
-    menu = st.popover(
-        "Link to it", type="tertiary", icon=":material/link:", key="head-link", on_change="rerun"
-    )
-    if menu.open:
-        with menu:
-            _show_link("Link to this head, with this sentence and all else as it is")
-
-
-def _show_link(caption: str) -> None:
-    st.caption(caption)
+def _show_link() -> None:
+    st.caption("Link to this page as it is")
     place = (st.context.url or "").partition("?")[0]
     link = f"{place}?{urlencode(address_of(view(), current_page())[0], doseq=True)}"
     st.code(link, language=None, wrap_lines=True)

@@ -65,7 +65,9 @@ def select(page: str = "") -> Selection | None:
     script = _SCRIPT.replace("PAPER", str(_PAPER))
     st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
     st.session_state["notes_place"], lesson = st.container(), st.container()
-    st.sidebar.title("Headwise")
+    with st.sidebar, st.container(horizontal=True, vertical_alignment="center", key="title-row"):
+        st.title("Headwise")
+        st.session_state["menu_place"] = st.container(width="content")
     _come_back()
     note_whole()
     with show_user_errors():
@@ -127,7 +129,8 @@ def _choose_run() -> Run:
     note_files(models[name] / "run.json")
     run = _choose_languages(run_named(name), name)
     with st.container(key="about-run"):
-        st.caption(_describe(run))
+        said, more = _describe(run)
+        st.caption(said, help=more)
     for remark in run.remarks:
         st.caption(escape_markdown(without_places(remark)))
     return run
@@ -156,21 +159,23 @@ def _choose_languages(run: Run, name: str) -> Run:
     return run_named(name, Languages(*chosen)) if any(chosen) else run
 
 
-def _describe(run: Run) -> str:
+def _describe(run: Run) -> tuple[str, str]:
+    """Say between which languages a run translates and how large it is; and what else is known."""
     units = {"bpe": "subword tokens", "word": "whole words"}[run.tokenizers.source.kind]
     size = served_placement().bytes_of(run.parameters) / 2**20
     count = run.parameters
-    counted = f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
-    text = f"{counted} parameters ({size:,.1f} MiB); reads {units}."
+    said = f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
+    said += " parameters"
     if run.source_language and run.target_language:
         languages = f"{_language(run.source_language)} → {_language(run.target_language)}"
-        text = f"{languages}, {text}"
+        said = f"{languages}, {said}"
+    more = f"{size:,.1f} MiB; reads {units}."
     if run.adapter:
-        text += f" With an {escape_markdown(run.adapter)}."
+        more += f" With an {escape_markdown(run.adapter)}."
     if run.data is not None:
         origin = (run.data.attribution or run.data.name, run.data.licence)
-        text += f" Data: {', '.join(map(escape_markdown, filter(None, origin)))}."
-    return text
+        more += f" Data: {', '.join(map(escape_markdown, filter(None, origin)))}."
+    return said, more
 
 
 def _language(code: str) -> str:
@@ -179,7 +184,7 @@ def _language(code: str) -> str:
 
 def _choose_step(run: Run) -> int:
     steps = run.steps()
-    label = "Checkpoint, by training step"
+    label = "Checkpoint"
     if len(steps) == 1:
         checked("step", label, default=steps[0], usable=steps.__contains__)
         st.caption(f"Its only checkpoint is that of step {steps[0]:,}.")

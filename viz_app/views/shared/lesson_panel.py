@@ -28,7 +28,7 @@ from headwise.viz_app.core.circuits import score_parts
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
+from headwise.viz_app.views.caches import Run, head_costs_of, log_of, trace_of
 from headwise.viz_app.views.shared.accounts import (
     asked_account,
     compared_words,
@@ -59,7 +59,7 @@ from headwise.viz_app.views.shared.parts import (
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import patched_pair_of
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
-from headwise.viz_app.views.shared.target import beam_sizes
+from headwise.viz_app.views.shared.target import shown_trace
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
 from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_on_slider, show_figure
@@ -113,7 +113,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
     else:
         st.caption(f"This is about the page {PAGE_TITLES[step.page]}.")
     with show_user_errors():
-        trace = _trace(selection)
+        trace = shown_trace(selection)
         _find_places(selection.run, trace)
         found = in_slices(
             "Finding the answer",
@@ -183,19 +183,6 @@ def _compared(selection: Selection, trace: Trace) -> Compared:
     """Return why the chosen token was written, and not the other word that is chosen."""
     account = asked_account(selection, trace)
     return Compared(account, *compared_words(selection.run, account))
-
-
-def _trace(selection: Selection) -> Trace:
-    """Return the trace that the page shows: of a forced target, a hypothesis or a translation."""
-    run, step, text, shown = selection.run, selection.step, selection.text, view()
-    if shown.target.strip():
-        return trace_of(run, step, text, tuple(run.tokenizers.encode_target(shown.target.strip())))
-    if shown.decoding == "beam":
-        size = checked("beam", "Width of the beam", usable=beam_sizes(run).__contains__)
-        hypotheses = beam_of(run, step, text, size).hypotheses
-        chosen = hypotheses[min(max(shown.hypothesis, 0), len(hypotheses) - 1)]
-        return trace_of(run, step, text, tuple(chosen.target))
-    return trace_of(run, step, text)
 
 
 def _find_places(run: Run, trace: Trace) -> None:

@@ -27,12 +27,13 @@ from headwise.viz_app.measuring.wording import (
     Baselines,
     Distance,
     exact_error,
+    with_error,
 )
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there, stamp_of
 from headwise.viz_app.views.shared.head_choice import choices_for
-from headwise.viz_app.views.shared.measures import measures_of
+from headwise.viz_app.views.shared.measures import measure_description, measures_of
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 
 
@@ -68,6 +69,16 @@ def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: f
     beside = _beside(run, measures)(head).get(name, NO_BASELINES)
     text = describe_value(name, head.kind, value, beside=beside)
     return special_tokens_of(run).name_in(text)
+
+
+def value_with_error(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
+    """Write a value of a measure of a head, with its standard error where it has one."""
+    if name == "emergence":  # a checkpoint alone does not say since when
+        return value_in_words(run, measures, name, head, value).removeprefix("emerged ")
+    form = measure_description(name, run, (measures,)).form
+    if name == "cost" or name in measures.errors:
+        return with_error(value, error_of(measures, name, head), form.replace(".2f", ".3f"))
+    return f"{round(value, 3) + 0.0:{form}}"
 
 
 def _beside(run: Run, measures: Measures) -> Callable[[Head], dict[str, Baselines]]:

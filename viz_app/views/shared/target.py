@@ -14,7 +14,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, Run, beam_of, checkpoint_of, run_named, trace_of
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.view import change_view, checked, control, view
 from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider, choose_one
 
 BEAM_SIZES = (2, 3, 4, 5, 8)
@@ -44,6 +44,19 @@ def choose_trace(selection: Selection) -> Trace:
         size = choose_decoding(selection.run)
     target = choose_target(selection, size)
     return trace_of(selection.run, selection.step, selection.text, target.ids)
+
+
+def shown_trace(selection: Selection) -> Trace:
+    """Return the trace that pages show: of a forced target, a hypothesis or a translation."""
+    run, step, text, shown = selection.run, selection.step, selection.text, view()
+    if shown.target.strip():
+        return trace_of(run, step, text, tuple(run.tokenizers.encode_target(shown.target.strip())))
+    if shown.decoding == "beam":
+        size = checked("beam", "Width of the beam", usable=beam_sizes(run).__contains__)
+        hypotheses = beam_of(run, step, text, size).hypotheses
+        chosen = hypotheses[min(max(shown.hypothesis, 0), len(hypotheses) - 1)]
+        return trace_of(run, step, text, tuple(chosen.target))
+    return trace_of(run, step, text)
 
 
 def choose_target(selection: Selection, size: int) -> Target:

@@ -34,6 +34,7 @@ from headwise.viz_app.views.shared.head_choice import (
     head_label,
     map_arguments,
 )
+from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -84,6 +85,7 @@ class _Pair:
 
 
 @panel(_PANEL)
+@inspecting
 def show_differences(
     selection: Selection, a: ComparedCheckpoint, b: ComparedCheckpoint, units: Units
 ) -> None:

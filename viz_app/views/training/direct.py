@@ -18,6 +18,7 @@ from headwise.viz_app.views.shared.accounts import (
 )
 from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head
+from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -31,6 +32,7 @@ from headwise.viz_app.why.word.account import MEAN, Account
 
 
 @panel("direct")
+@inspecting
 def show_direct(selection: Selection) -> None:
     """Draw what each head brought to a word of a target that all checkpoints are given."""
     choices, picture = st.columns([2, 3], gap="large")

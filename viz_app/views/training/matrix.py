@@ -21,6 +21,7 @@ from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
+from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measured_heads import (
     error_of,
@@ -93,6 +94,7 @@ def show_matrix(selection: Selection) -> None:
 
 
 @panel("matrix")
+@inspecting
 def _show_panel(
     selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int]
 ) -> None:
@@ -102,12 +104,6 @@ def _show_panel(
         name = choose_measure(selection.run, by_step.values())
         order = choose_order()
         head = choose_head(selection.run.description)
-        st.button(
-            f"Open {head_label(head)} at step {selection.step:,} on Translate",
-            key="open_head",
-            icon=":material/open_in_new:",
-            on_click=lambda: open_page("translate", **choices_for(head), **THE_HEAD_ALONE),
-        )
         if len(steps) > 1:
             _show_lines(selection, by_step, steps, head, name)
     with picture:

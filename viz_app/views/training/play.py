@@ -20,6 +20,7 @@ from headwise.viz_app.views.caches import (
     weights_of,
 )
 from headwise.viz_app.views.shared.head_choice import choose_head, choose_units, head_label
+from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view
@@ -31,6 +32,7 @@ _MOST_TOKENS = 80
 """Most tokens of a translation that are shown; early checkpoints may never end a sentence."""
 
 
+@inspecting
 def show_play(selection: Selection) -> None:
     """Draw the section."""
     if not has_several(selection.run, "play"):

@@ -1,10 +1,9 @@
-"""Say in words and numbers what the enlarged map shows, over the corpus and in this sentence."""
+"""Say in words and numbers what the enlarged map shows in this sentence."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from headwise.model.interface import Head
 from headwise.model.turned import TurnedHead
 from headwise.viz_app.analysis.attention import (
     ALMOST_EVEN,
@@ -15,19 +14,11 @@ from headwise.viz_app.analysis.attention import (
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.rollout import map_of_heads
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.download import show_head_link
-from headwise.viz_app.views.shared.head_choice import choices_for, head_label
+from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import (
-    choices_over_training,
-    head_in_words,
-    words_by_chance,
-)
-from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, redraw_all, view
+from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
-from headwise.viz_app.views.shared.widgets import show_link
 from headwise.viz_app.views.translate.shown_map import ShownMap
 
 _LEAST_SHOWN = 0.5
@@ -35,74 +26,27 @@ _LEAST_SHOWN = 0.5
 empty."""
 
 
-def show_head_line(selection: Selection, shown: ShownMap, note: str) -> None:
-    """Draw what the enlarged map shows: its name and a few words, which ``note`` explains."""
-    line = f"**{shown.name}**"
+def show_head_line(shown: ShownMap, note: str) -> None:
+    """Draw the name of what the enlarged map shows, which ``note`` explains."""
+    line = shown.name
     if shown.aggregate == "head":
-        line = f"**{head_label(shown.head)}**{_over_the_corpus(selection, shown.head)[0]}"
-        note = f"{shown.name}. {note}"
+        line, note = head_label(shown.head), f"{shown.name}. {note}"
     with st.container(key="head-line"):
-        st.markdown(line, help=note)
+        st.markdown(f"**{line}**", help=note)
 
 
 def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> None:
-    """Draw what one does with the head, its numbers in a fold, and whether its checks hold."""
-    numbers = []
-    if shown.aggregate == "head":
-        numbers.append(_over_the_corpus(selection, shown.head)[1])
-    if shown.aggregate != "max":  # rows of the maximum sum to more than 1
-        numbers.append(_in_this_sentence(selection, trace, shown, grid))
+    """Draw what the sentence shows of the head, in a fold, and whether its checks hold."""
     with st.container(key="head-words", gap="small"):
-        if shown.aggregate == "head":
-            _show_ways(selection, shown.head)
-        if numbers:
+        if shown.aggregate == "head" and TurnedHead(shown.head) in view().strengths:
+            st.caption(
+                "The translation above is of the whole model; what it writes without this head "
+                "stands below, under “Switch heads off, rank them”."
+            )
+        if shown.aggregate != "max":  # rows of the maximum sum to more than 1
             with st.expander("In numbers", key="head-numbers", type="compact"):
-                st.markdown("\n\n".join(numbers))
+                st.markdown(_in_this_sentence(selection, trace, shown, grid))
         _show_checks(trace)
-
-
-def _show_ways(selection: Selection, head: Head) -> None:
-    """Draw what one does with a head: switch it off, open it on another page, or link to it."""
-    others = tuple(each for each in view().strengths if each.head != head)
-    is_off = TurnedHead(head) in view().strengths
-
-    def turn() -> None:
-        change_view(strengths=others if is_off else (*others, TurnedHead(head)), below="off")
-        redraw_all()
-
-    with st.container(horizontal=True, gap="small", key="head-ways"):
-        st.button(
-            "Switch it on again" if is_off else "Switch it off",
-            key="turn-head",
-            type="tertiary",
-            icon=":material/power_settings_new:",
-            on_click=turn,
-        )
-        choices = choices_for(head)
-        show_link("Inside it", "inside", key="head-inside", **choices)
-        show_link("In a corpus", "heads", key="head-corpus", heads="atlas", **choices)
-        measures = measures_of(selection.run, [selection.step]).by_step.get(selection.step)
-        over_training = choices_over_training(selection.run, measures, head)
-        show_link("Over training", "training", key="head-training", **over_training)
-        show_link("Turn it", "why", key="head-why", why="turn heads", **choices)
-        show_head_link()
-    if is_off:
-        st.caption(
-            "The translation above is of the whole model; what it writes without this head stands "
-            "below, under “Switch heads off, rank them”."
-        )
-
-
-def _over_the_corpus(selection: Selection, head: Head) -> tuple[str, str]:
-    """Say what a head does over a corpus: after its name in a line, and with numbers."""
-    run, step = selection.run, selection.step
-    measures = measures_of(run, [step]).by_step.get(step)
-    if measures is None:
-        return "", "Over a corpus: not measured at this checkpoint."
-    plain, said = map(escape_markdown, head_in_words(run, measures, head))
-    over = f"{measures.corpus.sentences:,} sentences"
-    by_chance = words_by_chance(run, measures, run.description.all_heads())
-    return f": {plain} ({over})", f"Over {over}: {said}. {by_chance}"
 
 
 def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> str:

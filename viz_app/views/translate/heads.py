@@ -29,6 +29,7 @@ from headwise.viz_app.views.shared.head_choice import (
     head_toolbar,
     map_arguments,
 )
+from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.lessons import answered
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
@@ -61,6 +62,7 @@ _SHARES, _FEW = {False: (3, 8), True: (2, 3)}, 6
 
 
 @panel("heads")
+@inspecting
 def show_heads(
     selection: Selection,
     first: Trace,
@@ -84,7 +86,7 @@ def show_heads(
         st.caption("Without special tokens nothing is left of this map.")
         return
     with right:
-        show_head_line(selection, shown, _note_on_map(selection, first, grid, shown))
+        show_head_line(shown, _note_on_map(selection, first, grid, shown))
         if second is not None:
             compared = sorted((first, second), key=attrgetter("step"))
             _show_comparison(selection, compared, shared, grid, shown)

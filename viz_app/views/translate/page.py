@@ -65,6 +65,7 @@ def page(selection: Selection) -> None:
     target = choose_target(selection, size)
     with st.sidebar:
         second_step = _choose_second_step(selection)
+        lesson = st.container()
     grid_options = chosen_grid_options()
     own = _show_translation(selection, target, translation)
     first, second, shared = own, None, ""
@@ -76,7 +77,7 @@ def page(selection: Selection) -> None:
         )
     grids = {kind: make_grid(first, kind, grid_options) for kind in KINDS}
     show_heads(selection, first, second, grids, shared=shared)
-    with st.sidebar:
+    with lesson:
         _offer_lesson()  # for which all lessons are read, once
     let_browser_draw()
     st.caption(

@@ -1,4 +1,4 @@
-"""The example sentences of a run's measures, as Heads shows and opens them."""
+"""Writes and opens rows of the example sentences of a run's measures."""
 
 from __future__ import annotations
 
