@@ -15,6 +15,9 @@ from tests.viz_app.views.driver import CATS, STEPS, Page, Start, unescaped
 
 PAGES = [
     ("translate", {}),
+    ("inside", {}),
+    ("why", {"why": "turn heads"}),
+    ("why", {"why": "two sentences", "other": "The dogs sleep."}),
     ("heads", {"heads": "atlas"}),
     ("heads", {"heads": "writes"}),
     ("training", {"training": "heads"}),
@@ -89,7 +92,7 @@ def test_of_a_head_that_is_not_measured_it_has_the_name_and_the_map(
 def test_an_example_opens_with_its_target(
     start_page: Start, own_root: Path, measured: dict[int, Measures]
 ) -> None:
-    app = start_page("translate", own_root, **CROSS | {"head": "3", "step": "20"})
+    app = start_page("inside", own_root, **CROSS | {"head": "3", "step": "20"})
     app.button(key="head-example-0").click().run()
     assert app.session_state["opening"] == "translate"
     shown = app.view
@@ -97,9 +100,20 @@ def test_an_example_opens_with_its_target(
     assert (shown.kind, shown.layer, shown.head) == ("cross", 2, 3)
 
 
-def test_a_head_is_switched_off_where_its_effect_is_seen(start_page: Start) -> None:
-    app = start_page("translate", **CROSS)
+@pytest.mark.parametrize(
+    ("page", "section"),
+    [
+        ("translate", ("below", "off")),
+        ("why", ("why", "turn heads")),
+        ("inside", ("below", "off")),
+    ],
+)
+def test_a_head_is_switched_off_where_its_effect_is_seen(
+    start_page: Start, page: str, section: tuple[str, str]
+) -> None:
+    app = start_page(page, **CROSS)
     app.button(key="turn-head").click().run()
     assert app.errors == []
     assert app.address["off"] == "cross.2.1"
-    assert chosen(app.view, "below") == "off"
+    assert chosen(app.view, section[0]) == section[1]
+    assert ("opening" in app.session_state) == (page == "inside")

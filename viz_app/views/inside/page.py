@@ -29,6 +29,7 @@ from headwise.viz_app.views.inside.steps import (
 )
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.head_choice import choose_head
+from headwise.viz_app.views.shared.inspector import inspector
 from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -58,6 +59,11 @@ def page(selection: Selection) -> None:
 
 @panel("inside")
 def _show_head(selection: Selection, trace: Trace) -> None:
+    with inspector(selection, trace):
+        _show_step(selection, trace)
+
+
+def _show_step(selection: Selection, trace: Trace) -> None:
     section = choose_one(
         "Step", list(_SECTIONS), key="inside", format_func=_SECTIONS.__getitem__, show_label=False
     )

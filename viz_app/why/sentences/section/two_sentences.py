@@ -13,6 +13,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.accounts import target_labels
 from headwise.viz_app.views.shared.errors import show_error
+from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
@@ -48,6 +49,7 @@ _LONGEST = 300
 
 
 @panel("two sentences")
+@inspecting
 def show_two_sentences(selection: Selection, trace: Trace) -> None:
     """Draw the section."""
     other = _choose_second(selection)

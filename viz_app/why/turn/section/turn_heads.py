@@ -14,6 +14,7 @@ from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import beam_of, trace_of
 from headwise.viz_app.views.shared.head_choice import choose_head, head_label, turned_label
+from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
@@ -25,6 +26,7 @@ _STEP, _DECIMALS = 0.05, 2
 """Step and decimals of the sliders."""
 
 
+@inspecting
 def show_turn_heads(selection: Selection, trace: Trace) -> Trace:
     """Draw the section; return the trace of the translation that is written anew."""
     st.session_state["files"] = f"headwise-{trace.run}-{trace.step}-turned"

@@ -19,7 +19,9 @@ from headwise.viz_app.views.shared.head_choice import (
     head_label,
     map_arguments,
 )
+from headwise.viz_app.views.shared.inspector import inspector
 from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import view
@@ -27,7 +29,6 @@ from headwise.viz_app.views.shared.widgets import (
     clicked_value,
     show_figure,
     show_heading,
-    show_link,
 )
 from headwise.viz_app.why.word.account import Account, run_cell
 from headwise.viz_app.why.word.bars import (
@@ -37,7 +38,14 @@ from headwise.viz_app.why.word.bars import (
     map_by_token,
 )
 from headwise.viz_app.why.word.section.neurons import show_encoder_neurons
-from headwise.viz_app.why.word.section.panels import ENCODER, HEAD, MAPS, account_panel, mark
+from headwise.viz_app.why.word.section.panels import (
+    ENCODER,
+    HEAD,
+    INSPECTOR,
+    MAPS,
+    account_panel,
+    mark,
+)
 
 _MAP_WIDTH = 560
 """Pixels of the map of a head in a window of 1,280."""
@@ -61,14 +69,13 @@ def show_head(selection: Selection, trace: Trace, account: Account) -> None:
         alt=f"{label}: attention map of {grid.said}",
         name=head_name(head),
     )
-    show_link(
-        f"Open {label} on Translate",
-        "translate",
-        key="open_translate",
-        show="head",
-        compare=False,
-        below="steps",
-    )
+
+
+@panel(INSPECTOR)
+def show_inspector(selection: Selection, trace: Trace) -> None:
+    """Draw the inspector of the chosen head, which a click in a chart here can change."""
+    with inspector(selection, trace):
+        pass
 
 
 def _marked_token(kind: Kind, account: Account) -> int | None:

@@ -17,15 +17,15 @@ from headwise.viz_app.why.word.account import Account
 
 Draw = Callable[[Selection, Trace, Account], None]
 
-TOKENS, OTHER, DIFFERENCE, PARTS, HEAD, MAPS, ENCODER, NEURONS, SOURCE, TRAINING = (
+TOKENS, OTHER, DIFFERENCE, PARTS, HEAD, INSPECTOR, MAPS, ENCODER, NEURONS, SOURCE, TRAINING = (
     f"why-{name}"
     for name in (
-        *("tokens", "other", "difference", "parts", "head"),
+        *("tokens", "other", "difference", "parts", "head", "inspector"),
         *("maps", "encoder", "neurons", "source", "training"),
     )
 )
 """The keys of the panels, in the order of the page."""
-_MARKED = (PARTS, HEAD, MAPS, TOKENS, SOURCE, ENCODER)
+_MARKED = (PARTS, HEAD, MAPS, INSPECTOR, TOKENS, SOURCE, ENCODER)
 """Panels that show which head is chosen, and which token is marked: the pictures first."""
 _ALL = (TOKENS, DIFFERENCE, PARTS, HEAD, MAPS, OTHER, SOURCE, ENCODER, NEURONS, TRAINING)
 """All of them; the list of all words takes a browser long, and comes after the pictures."""

@@ -25,7 +25,12 @@ from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.bars import what_is_held
-from headwise.viz_app.why.word.section.heads import show_encoder, show_head, show_maps
+from headwise.viz_app.why.word.section.heads import (
+    show_encoder,
+    show_head,
+    show_inspector,
+    show_maps,
+)
 from headwise.viz_app.why.word.section.neurons import show_neurons
 from headwise.viz_app.why.word.section.panels import (
     DIFFERENCE,
@@ -50,6 +55,8 @@ def show_this_word(selection: Selection, trace: Trace) -> None:
     with other:  # the list of all words, which takes a browser long
         _choose_other(selection, trace)
     show_head(selection, trace)
+    with st.sidebar:
+        show_inspector(selection, trace)
     show_maps(selection, trace)
     show_encoder(selection, trace)
     show_neurons(selection, trace)
