@@ -12,8 +12,10 @@ from urllib.parse import urlencode
 
 import streamlit
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
+
+from headwise.viz_app.moved import GONE, Parameters, moved
 
 _HERE = Path(__file__).parent
 _STREAMLIT = Path(streamlit.__file__).parent / "static"
@@ -23,30 +25,6 @@ _PROGRAMS = (
     "PlotlyChart",  # the largest: last
 )
 """Kinds of pieces that nearly all pages have. Their files are named after their contents."""
-
-_Parameters = list[tuple[str, str]]
-
-
-def _of_architecture(given: _Parameters) -> _Parameters:
-    """Return the parameters with which Model shows what Architecture did."""
-    opened = {
-        ("unfold", ""): "modules",
-        ("layers_by_step", ""): "layers",
-        ("lesson", "masks"): "masks",
-        ("lesson", "stream"): "lens",
-    }
-    asked = {*given, *((name, "") for name, _ in given)}
-    section = next((opened[each] for each in opened if each in asked), "diagram")
-    return [*((name, value) for name, value in given if name != "section"), ("section", section)]
-
-
-def _of_embeddings(given: _Parameters) -> _Parameters:
-    """Return the parameters with which Model shows what Embeddings did."""
-    return given if any(name == "section" for name, _ in given) else [*given, ("section", "input")]
-
-
-_MOVED = {"architecture": _of_architecture, "embeddings": _of_embeddings}
-"""Pages of before, which are sections of Model."""
 
 
 def first_document() -> str:
@@ -73,22 +51,19 @@ def document_routes(under: str) -> list[BaseRoute]:
     """
     document = first_document()
 
-    async def answer(_: Request) -> HTMLResponse:
-        return HTMLResponse(document, headers={"Cache-Control": "no-cache"})
-
     before = f"/{under.strip('/')}" if under else ""
-    names = {path.parent.name for path in _HERE.glob("views/*/page.py")} - {_FIRST}
-    typed = {_FIRST: "", _FIRST.capitalize(): ""} | {name.capitalize(): name for name in names}
-    typed |= dict.fromkeys([*_MOVED, *map(str.capitalize, _MOVED)], "model")
+    pages = {"", *(path.parent.name for path in _HERE.glob("views/*/page.py"))} - {_FIRST}
+    typed = {*(pages - {""}), _FIRST, *GONE}
+    typed |= {*map(str.capitalize, typed)}
 
-    async def lead_on(request: Request) -> RedirectResponse:
-        asked = request.url.path.rpartition("/")[2]
-        query = request.url.query
-        if (moved := _MOVED.get(asked.lower())) is not None:
-            query = urlencode(moved(request.query_params.multi_items()))
-        return RedirectResponse(f"./{typed[asked]}?{query}".removesuffix("?"))
+    async def answer(request: Request) -> Response:
+        name, asked = request.url.path.rpartition("/")[2], request.query_params
+        page, query = name.lower() if name.lower() != _FIRST else "", request.url.query
+        given: Parameters = {parameter: asked.getlist(parameter) for parameter in asked}
+        now, found = moved(page, given) if given or page in GONE else (page, given)
+        if now == name and found is given:
+            return HTMLResponse(document, headers={"Cache-Control": "no-cache"})
+        query = query if found is given else urlencode(found, doseq=True)
+        return RedirectResponse(f"./{now}?{query}".removesuffix("?"))
 
-    return [
-        *(Route(f"{before}/{name}", answer) for name in ("", *sorted(names))),
-        *(Route(f"{before}/{name}", lead_on) for name in typed),
-    ]
+    return [Route(f"{before}/{name}", answer) for name in sorted(pages | typed)]

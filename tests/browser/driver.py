@@ -45,6 +45,7 @@ _WRITTEN = {**NAMES, "joint": "each kind", "own": "your own", "all": "all heads"
 """Choice as the address has it → its label, if that is another."""
 _MENUS = {
     **dict.fromkeys(("show", "rows", "special", "renormalised"), "reading"),
+    "shared": "shared-menu",
     "target": "own-target",
     **dict.fromkeys(("pictures", "paper", "printed"), "download-menu"),
 }

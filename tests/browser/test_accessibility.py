@@ -30,7 +30,7 @@ PLACES: list[tuple[str, dict[str, str]]] = [
     *(("/model", {"section": section}) for section in get_args(Section)),
     *(
         ("/training", {"training": section})
-        for section in ("curves", "translations", "compare", "play", "heads", "embeddings")
+        for section in ("watch", "curves", "translations", "compare", "heads", "embeddings")
     ),
     *(
         ("/heads", {"heads": section, "measure": "entropy"})

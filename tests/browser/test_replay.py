@@ -165,7 +165,15 @@ def test_a_head_is_scrubbed_and_its_step_is_used_by_the_page(
 ) -> None:
     steps = run.steps()
     target = trace_at(steps[-1], PLAYED).target_ids
-    app.open("/training", training="play", q=PLAYED, kind="decoder_self", layer=2, head=3)
+    app.open(
+        "/training",
+        training="watch",
+        playing="head",
+        q=PLAYED,
+        kind="decoder_self",
+        layer=2,
+        head=3,
+    )
     player = shown(app.page, steps[-1])
     allowed = np.tri(len(target) - 1, dtype=bool)
     for press, step in (("Home", steps[0]), ("ArrowRight", steps[1])):
@@ -203,13 +211,16 @@ def gaps(cells: int, times: int) -> np.ndarray:
 
 
 def test_all_heads_are_played_without_a_word_to_the_server(
-    app: App, newest: int, traced: Traced
+    app: App, run: TrainedRun, newest: int, traced: Traced
 ) -> None:
+    first = run.steps()[0]
     sent = app.frames("framesent")
     expected = traced(PLAYED).attention["cross"]
     layers, heads, rows, columns = expected.shape
-    app.open("/training", training="play", q=PLAYED, playing="all", layer=1, head=1)
-    player = shown(app.page, newest)
+    app.open("/training", training="watch", q=PLAYED, layer=1, head=1)
+    player = shown(app.page, first)
+    player.get_by_role("slider").press("End")
+    shown(app.page, newest)
     cells = pixels(app)[~gaps(rows, layers)][:, ~gaps(columns, heads)]
     across = expected.transpose(0, 2, 1, 3).reshape(cells.shape[:2])
     assert np.abs(weights(cells) - across).max() < 2.5 / 255
@@ -262,7 +273,7 @@ def test_edges_of_a_step_are_drawn_and_walked_through_by_keys(
 
 
 @pytest.mark.parametrize(
-    ("page", "query"), [("/training", {"training": "play"}), ("/heads", {"edge_training": "true"})]
+    ("page", "query"), [("/training", {"training": "watch"}), ("/heads", {"edge_training": "true"})]
 )
 def test_nothing_plays_where_the_system_asks_for_no_motion(
     app: App, run: TrainedRun, page: str, query: dict[str, str]

@@ -116,11 +116,11 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
     ("path", "choices", "key", "name", "written"),
     [
         (
-            *("/training", {"training": "play"}, "player"),
+            *("/training", {"training": "watch", "playing": "head"}, "player"),
             *("cross-layer2-head1-checkpoint400", {"weight", "source (key)", "f ← a"}),
         ),
         (
-            *("/training", {"training": "play", "playing": "all"}, "player"),
+            *("/training", {"training": "watch"}, "player"),
             *("cross-all-heads-checkpoint400", {"weight", "layer 2", "head 2"}),
         ),
         (

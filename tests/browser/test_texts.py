@@ -87,7 +87,7 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
         ("/training", {"beside": "other"}, (5, 3)),
         ("/training", {"training": "translations", "samples_by": "one step"}, (6, 6)),
         ("/training", {"training": "compare", "shared": "reference", "other_run": "other"}, (6, 4)),
-        ("/training", {"training": "play", "shared": "own"}, (4, 4)),
+        ("/training", {"training": "watch", "playing": "head", "shared": "own"}, (4, 4)),
         ("/heads", {}, (9, 9)),
         ("/errors", {}, (10, 10)),
         ("/errors", {"errors": "pairs"}, (11, 10)),

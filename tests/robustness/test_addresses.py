@@ -74,7 +74,7 @@ _OF_SEVERAL = (
     Page("inside", f"{_TARGET} {_HEAD}", {}),
     Page("model", f"{_TARGET} side", {"section": "input"}),
     Page("training", f"units {_HEAD}", {"training": "compare"}),
-    Page("training", f"target units {_HEAD}", {"training": "play", "shared": "own"}),
+    Page("training", f"target units {_HEAD}", {"training": "watch", "shared": "own"}),
     Page("training", f"measure {_HEAD}", {"training": "heads"}),
     Page("errors", "steps_axis", {"errors": "pairs"}),
     Page("learn", "lesson lessons", {}),

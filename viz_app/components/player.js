@@ -2,35 +2,42 @@
 // frame a step, each shown until the next.
 
 import { paperGiven, savePicture } from "./paper.js";
-import { button, html, isStill, mount } from "./shared.js";
+import { button, html, isStill, mount, svgElement } from "./shared.js";
+import { drawCurve } from "./player_curve.js";
 import * as graph from "./player_graph.js";
 import * as maps from "./player_stage.js";
 import { offerTable, placeOf } from "./table.js";
 
 const SPEEDS = [1, 2, 5, 10, 20]; // steps a second
+const ABOVE = 240; // pixels of the page above a player
+const LEAST_HEIGHT = 520; // pixels of what it draws, where it needs as many
 
 export default function (component) {
   const [data] = component.data;
   const scene = mount(component, "player", (root) => build(root, data.shapes ? graph : maps));
   scene.send = component.setTriggerValue;
   const steps = data.frames.map(({ step }) => step);
-  const same = scene.data?.content_id === data.content_id && scene.data.start === data.start;
-  const shown = same ? scene.data.frames[scene.frame].step : data.start;
+  data.steps ??= steps;
+  const known = scene.data?.content_id === data.content_id;
+  const same = known && scene.data.start === data.start;
+  const shown = same ? scene.data.frames[scene.frame].step : known ? data.start : (data.opens ?? data.start);
   scene.data = data;
   scene.frame = Math.max(0, steps.indexOf(shown));
-  scene.slider.max = steps.length - 1;
+  scene.slider.max = data.steps.length - 1;
   scene.translations.replaceChildren(...data.frames.map((frame) => translation(frame, data)));
   scene.legend.replaceChildren(...scene.drawing.legend(data));
   scene.drawing.load(scene.stage, data);
   scene.stage.root.ariaLabel = scene.drawing.label(data);
-  scene.root.classList.toggle("alone", steps.length < 2);
-  scene.width = 0;
+  scene.root.classList.toggle("alone", data.steps.length < 2);
+  scene.root.classList.toggle("watch", Boolean(data.heights));
+  scene.changed.textContent = data.changed_said ?? "";
+  scene.size = null;
   resize(scene);
   show(scene, scene.frame);
 }
 
 function build(root, drawing) {
-  const scene = { root, drawing, frame: 0, drawn: 0, playing: false, width: 0 };
+  const scene = { root, drawing, frame: 0, drawn: 0, playing: false, size: null };
   scene.stage = drawing.newStage(
     () => describe(scene),
     (...chosen) => scene.send(drawing.event, chosen),
@@ -44,33 +51,47 @@ function build(root, drawing) {
   scene.slider = html("input", "", "", { type: "range", min: 0, step: 1, ariaLabel: "Checkpoint, by training step" });
   scene.slider.addEventListener("input", () => {
     pause(scene);
-    show(scene, Number(scene.slider.value));
+    const wanted = scene.data.steps[Number(scene.slider.value)];
+    show(scene, Math.max(0, scene.data.frames.findLastIndex(({ step }) => step <= wanted)));
   });
+  scene.curve = svgElement("svg", { "aria-hidden": "true" });
+  scene.changed = html("div", "changed-said");
   scene.output = html("output");
   scene.speed = html("select", "speed", SPEEDS.map((speed) => new Option(speed, speed)), { value: isStill() ? 1 : 5 });
   scene.repeat = html("input", "", "", { type: "checkbox" });
   const controls = html("div", "controls", [
     scene.play,
-    html("label", "time", [scene.slider, scene.output]),
+    html("label", "time", [html("div", "course", [scene.curve, scene.slider]), scene.output]),
     html("label", "", [scene.speed, "checkpoints a second"]),
     html("label", "repeat", [scene.repeat, "repeat"]),
     button("open", "Use this checkpoint", () => scene.send("step", scene.data.frames[scene.frame].step),
       { title: "Set the page's checkpoint to the one that is shown" }),
+    button("whole", "Full screen", () => fillScreen(root), { hidden: !document.fullscreenEnabled }),
     button("save", "Save picture", () => save(scene), { title: "Save the picture of the checkpoint that is shown" }),
   ]);
   scene.translations = html("div", "translations");
   scene.legend = html("div", "legend");
   scene.status = html("div", "status", "", { ariaLive: "polite" });
-  root.replaceChildren(controls, scene.translations, scene.legend, scene.stage.root, scene.status);
+  root.replaceChildren(scene.translations, controls, scene.changed, scene.legend, scene.stage.root, scene.status);
   new ResizeObserver(() => scene.data && resize(scene)).observe(root);
   return scene;
 }
 
 function resize(scene) {
-  const width = scene.root.clientWidth;
-  if (!width || width === scene.width) return;
-  scene.width = width;
-  scene.drawing.layOut(scene.stage, width);
+  const size = `${scene.root.clientWidth} ${scene.root.clientHeight * isWhole(scene.root)}`;
+  if (!scene.root.clientWidth || size === scene.size) return;
+  scene.size = size;
+  const whole = isWhole(scene.root);
+  const height = whole ? scene.root.clientHeight - 100 : Math.max(LEAST_HEIGHT, innerHeight - ABOVE);
+  scene.drawing.layOut(scene.stage, scene.stage.root.clientWidth, height, whole);
+  if (scene.data.heights) drawCurve(scene.curve, scene.data, scene.frame);
+}
+
+const isWhole = (root) => root.getRootNode().fullscreenElement === root;
+
+function fillScreen(root) {
+  if (isWhole(root)) document.exitFullscreen();
+  else root.requestFullscreen();
 }
 
 // The model's own translation at a step. Those of all steps lie on each other, so that nothing moves.
@@ -95,10 +116,12 @@ function show(scene, frame) {
   scene.drawn += 1;
   const { step } = scene.data.frames[frame];
   const name = `step ${step.toLocaleString("en")}`;
-  scene.drawing.paint(scene.stage, frame);
-  scene.slider.value = frame;
+  scene.drawing.paint(scene.stage, frame, scene.playing ? heldFor(scene) : Infinity);
+  const place = scene.data.steps.indexOf(step);
+  scene.slider.value = place;
   scene.slider.ariaValueText = name;
-  scene.output.textContent = name;
+  scene.output.textContent = [name, scene.data.losses?.[place]].filter(Boolean).join(" · ");
+  if (scene.data.heights) drawCurve(scene.curve, scene.data, scene.frame);
   [...scene.translations.children].forEach((each, at) => each.classList.toggle("shown", at === frame));
   Object.assign(scene.root.dataset, { step, frame, drawn: scene.drawn, playing: scene.playing });
   describe(scene);
@@ -121,22 +144,26 @@ function pause(scene) {
   scene.play.textContent = isStill() ? "Next" : "▶ Play";
 }
 
+// Milliseconds for which a checkpoint is shown.
+const heldFor = (scene) => 1000 / Number(scene.speed.value);
+
 function play(scene) {
   const last = () => scene.data.frames.length - 1;
+  const isAll = () => scene.data.frames.length === scene.data.steps.length; // others are on their way
   scene.playing = true;
   scene.play.textContent = "❚❚ Pause";
-  if (scene.frame >= last()) show(scene, 0);
+  if (isAll() && scene.frame >= last()) show(scene, 0);
   scene.root.dataset.playing = true;
   let since = performance.now();
   const tick = (now) => {
     if (!scene.playing || !scene.root.isConnected) return;
-    const held = 1000 / Number(scene.speed.value);
+    const held = heldFor(scene);
     if (now - since >= held) {
       // No step is left out where the browser is late.
       since = Math.max(since + held, now - held);
       if (scene.frame < last()) show(scene, scene.frame + 1);
-      else if (scene.repeat.checked) show(scene, 0);
-      else return pause(scene);
+      else if (isAll() && scene.repeat.checked) show(scene, 0);
+      else if (isAll()) return pause(scene);
     }
     requestAnimationFrame(tick);
   };

@@ -46,12 +46,27 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Course:
+    """A course is what the slider goes through: all checkpoints, with the loss at each."""
+
+    steps: Sequence[int]
+    """The checkpoints, also those whose frames are yet to come."""
+    losses: Sequence[float] = ()
+    """Empty if no log has them."""
+    changed: int | None = None
+    """The place in ``steps`` of the checkpoint before which the framed head changed most."""
+    said: str = ""
+    """The same in words."""
+
+
+@dataclass(frozen=True)
 class MapAnimation:
     """An animation has attention maps of one shape at several steps."""
 
     maps: Floats
     """The maps, (F, L, H, Q, M); L = H = 1 for a single head."""
     frames: Sequence[Frame]
+    course: Course
     rows: Sequence[str]
     columns: Sequence[str]
     row_title: str
@@ -69,6 +84,7 @@ def player(
     animation: MapAnimation,
     *,
     start: int,
+    opens: int,
     content_id: str,
     language: str,
     theme: Theme,
@@ -80,7 +96,8 @@ def player(
     """Draw an animation and its controls.
 
     Args:
-        start: the step that is shown at first.
+        start: the step of the page, which is shown when another one is chosen.
+        opens: the step that is shown at first.
         content_id: identifies what is played. While it and ``start`` stay the same, new data does
             not change which frame is shown.
         language: code of the translations' language, for fonts and screen readers.
@@ -101,6 +118,7 @@ def player(
 
     data = animation_data(animation, theme=theme) | {
         "start": start,
+        "opens": opens,
         "content_id": content_id,
         "language": language,
         "name": name,
@@ -137,10 +155,24 @@ def animation_data(animation: MapAnimation, *, theme: Theme) -> dict[str, Any]:
             }
             for frame in animation.frames
         ],
+        **_course_data(animation.course),
         "shades": _shades(theme),
         "other_shades": _shades(other_theme(theme)),
         "inks": [text_on_weight(theme, level / LEVELS) for level in range(LEVELS + 1)],
         "colours": page_colours(theme) | {"masked": theme.masked},
+    }
+
+
+def _course_data(course: Course) -> dict[str, Any]:
+    """Return the checkpoints, and the loss at each as words and as a height from 0 to 1."""
+    losses = np.asarray(course.losses)
+    span = np.ptp(losses) if len(losses) else 0.0
+    return {
+        "steps": list(course.steps),
+        "heights": ((losses - losses.min()) / span).round(4).tolist() if span else [],
+        "losses": [f"loss {loss:.3g}" for loss in losses],
+        "changed": course.changed,
+        "changed_said": course.said,
     }
 
 

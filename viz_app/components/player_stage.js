@@ -2,13 +2,14 @@
 // as text beside it.
 
 import { allOnPaper, drawOnPaper, paper } from "./paper.js";
-import { bytesOf, html, short, svgElement } from "./shared.js";
+import { bytesOf, html, isStill, short, svgElement } from "./shared.js";
 
 const TICKS = [0, 0.1, 0.25, 0.5, 1];
 
-const LARGEST = 32; // pixels of a cell of one map
-const LARGEST_OF_MANY = 12; // pixels of a cell among several maps
-const MOST_HEIGHT = 620; // pixels
+const LARGEST = 48; // pixels of a cell of one map
+const LARGEST_OF_MANY = 24; // pixels of a cell among several maps
+const MOST_HEIGHT = 560; // pixels
+const FADE = 150; // milliseconds
 const FONT_SIZE = 12; // pixels
 
 // A colour as its pixel has it in memory.
@@ -21,9 +22,10 @@ export function label(data) {
 }
 
 export function newStage(onPoint = () => {}, onHead = () => {}) {
-  const [canvas, svg] = [html("canvas"), svgElement("svg", { "aria-hidden": "true", width: "100%", height: "100%" })];
-  const root = html("div", "stage", [canvas, svg], { tabIndex: 0, role: "application" });
-  const stage = { root, canvas, svg, at: null, context: canvas.getContext("2d", { willReadFrequently: true }) };
+  const [canvas, before] = [html("canvas"), html("canvas", "before")];
+  const svg = svgElement("svg", { "aria-hidden": "true", width: "100%", height: "100%" });
+  const root = html("div", "stage", [canvas, before, svg], { tabIndex: 0, role: "application" });
+  const stage = { root, canvas, before, svg, at: null, context: canvas.getContext("2d", { willReadFrequently: true }) };
   const point = (at) => {
     stage.at = at;
     mark(stage);
@@ -54,15 +56,22 @@ export function load(stage, data) {
   stage.allowed = data.allowed === null ? null : bytesOf(data.allowed);
   stage.palette = data.shades.map(pixelOf);
   stage.masked = pixelOf(data.colours.masked);
-  stage.canvas.width = data.heads * (columns + 1) - 1;
-  stage.canvas.height = data.layers * (rows + 1) - 1;
+  for (const each of [stage.canvas, stage.before]) {
+    each.width = data.heads * (columns + 1) - 1;
+    each.height = data.layers * (rows + 1) - 1;
+  }
   stage.image = stage.context.createImageData(stage.canvas.width, stage.canvas.height);
 }
 
 const offset = (stage, frame, layer, head) =>
   ((frame * stage.data.layers + layer) * stage.data.heads + head) * stage.rows * stage.columns;
 
-export function paint(stage, frame) {
+// Paints a frame, into which the one before fades, unless it is held for a shorter time than that.
+export function paint(stage, frame, held = 0) {
+  if (held > FADE && !isStill()) {
+    stage.before.getContext("2d").drawImage(stage.canvas, 0, 0);
+    stage.before.animate([{ opacity: 1 }, { opacity: 0 }], FADE);
+  }
   const { data, rows, columns, cells, allowed, palette, masked, image } = stage;
   const pixels = new Uint32Array(image.data.buffer);
   for (let layer = 0; layer < data.layers; layer++) {
@@ -102,8 +111,9 @@ function moved(stage, [down, right]) {
   return { ...at, row: within(at.row + down, stage.rows), column: within(at.column + right, stage.columns) };
 }
 
-// Places the canvas and all labels in a width in pixels.
-export function layOut(stage, width) {
+// Places the canvas and all labels in a width and a height in pixels; cells are no larger than is
+// useful, unless the maps have the whole screen.
+export function layOut(stage, width, height = MOST_HEIGHT, whole = false) {
   const { data } = stage;
   const many = data.layers * data.heads > 1;
   const ruler = document.createElement("canvas").getContext("2d");
@@ -117,12 +127,16 @@ export function layOut(stage, width) {
   const top = many ? 22 : measured(across) + 30;
   const { width: wide, height: tall } = stage.canvas;
   const available = width - left - 4;
-  let [x, y] = [Math.min(many ? LARGEST_OF_MANY : LARGEST, available / wide), 0];
-  if (many) x = y = Math.min(x, Math.max(MOST_HEIGHT / tall, 1));
-  else y = Math.min(LARGEST, Math.max(x, Math.min(17, MOST_HEIGHT / tall)), Math.max(6, MOST_HEIGHT / tall));
+  const largest = whole ? Infinity : many ? LARGEST_OF_MANY : LARGEST;
+  let [x, y] = [Math.min(largest, available / wide), 0];
+  if (many) x = y = Math.min(x, Math.max(height / tall, 1));
+  else {
+    x = Math.min(x, Math.max(17, height / tall));
+    y = Math.min(largest, Math.max(x, Math.min(17, height / tall)), Math.max(6, height / tall));
+  }
   Object.assign(stage, { left, top, x, y });
   const style = { left: `${left}px`, top: `${top}px`, width: `${x * wide}px`, height: `${y * tall}px` };
-  Object.assign(stage.canvas.style, style);
+  for (const each of [stage.canvas, stage.before]) Object.assign(each.style, style);
   stage.root.style.height = `${bottom(stage) + 3}px`;
   const labels = svgElement("g", { "font-size": FONT_SIZE });
   if (!many) {

@@ -12,13 +12,14 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
 from pydantic import ValidationError
 
 from headwise.model.files import CheckpointError, lines_of, read_bytes
 from headwise.viz_app.analysis.questions import KINDS, read_parameters, way_on
 from headwise.viz_app.lessons.records import Lesson, Step, names_in
+from headwise.viz_app.moved import moved
 
 SHIPPED = Path(__file__).parent / "texts"
 """The folder of the lessons that come with the app."""
@@ -110,8 +111,11 @@ class _Reader:
             name: " ".join(filter(None, lines)) for name, lines in texts.items()
         }
         fields |= {"title": self._lines[start][3:].strip(), "line": start + 1}
-        fields["view"] = dict(parse_qsl(given.get("view", ""), keep_blank_values=True))
         fields["bright"] = _listed(given.get("bright", ""))
+        asked = parse_qs(given.get("view", ""), keep_blank_values=True)
+        page, shown = moved(given.get("page", ""), asked | {"bright": fields["bright"]})
+        fields |= {"page": page} if page else {}
+        fields["view"] = {name: shown[name][-1] for name in shown if name != "bright"}
         if kind:
             fields |= {"ask": kind, "parameters": self._pairs(words, at["ask"])}
         try:

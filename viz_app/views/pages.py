@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import cast
 
 import streamlit as st
 from streamlit.logger import get_logger
@@ -24,7 +23,6 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import enter, note_unread, write_address
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES, PageName, page_to_open
-from headwise.viz_app.views.state import page_now
 from headwise.viz_app.views.training.page import page as training
 from headwise.viz_app.views.translate.page import page as translate
 from headwise.viz_app.views.why.page import page as why
@@ -68,10 +66,6 @@ def draw_page() -> None:
     chosen = st.navigation(list(pages.values()), position="top")
     if opening := page_to_open():
         st.switch_page(pages[opening])
-    if "session" not in st.session_state:
-        asked = {name: st.query_params.get_all(name) for name in st.query_params}
-        if (now := page_now(chosen.url_path, asked)) != chosen.url_path:
-            st.switch_page(pages[cast(PageName, now)], query_params=asked)
     enter(chosen.url_path)
     with turns().turn():
         selection = frame.select(chosen.url_path)

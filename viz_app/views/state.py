@@ -8,7 +8,7 @@ of a session. What a page alone has is declared in the ``__init__.py`` of its fo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_type_hints
 
@@ -122,9 +122,6 @@ _NAMES = {
 }
 """Choices whose name in the address is another."""
 
-_MOVED = {("heads", "failure"): "errors", ("training", "phenomenon"): "errors"}
-"""A page and a choice that it had → the page that has it now."""
-
 
 def parameter_of(name: str) -> str:
     """Return the name of a choice in the address."""
@@ -206,17 +203,6 @@ def texts(value: object) -> list[str]:
     if isinstance(value, bool):
         return [str(value).lower()]
     return [head_name(value) if isinstance(value, Head) else str(value)]
-
-
-def page_now(page: str, parameters: Collection[str]) -> str:
-    """Return the page that shows what an address names: another one if a choice has moved.
-
-    An address that was written since names a section of either page, too.
-    """
-    for (before, name), now in _MOVED.items():
-        if before == page and name in parameters and not {before, now} & {*parameters}:
-            return now
-    return page
 
 
 def decode(parameters: Mapping[str, Sequence[str]]) -> tuple[View, dict[str, list[str]]]:

@@ -23,7 +23,7 @@ from headwise.viz_app.components import (
     token_buttons,
 )
 from headwise.viz_app.components.lines import Bundle, TokenColumn
-from headwise.viz_app.components.player import Frame, MapAnimation
+from headwise.viz_app.components.player import Course, Frame, MapAnimation
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from tests.floats import near
@@ -170,8 +170,9 @@ def test_the_player_opens_steps_and_heads(browser: Browser) -> None:
     opened: list[Any] = []
     maps = np.zeros((1, 2, 3, 1, 1), np.float32)
     player.player(
-        MapAnimation(maps, [Frame(20, (), (), "")], ["a"], ["b"], "", ""),
+        MapAnimation(maps, [Frame(20, (), (), "")], Course([20]), ["a"], ["b"], "", ""),
         start=20,
+        opens=20,
         content_id="this",
         language="es",
         theme=LIGHT,

@@ -13,6 +13,7 @@ import pytest
 from headwise.viz_app.components.lines import LEAST_WEIGHT, Bundle, TokenColumn, line_data
 from headwise.viz_app.components.player import (
     MOST_BYTES,
+    Course,
     Frame,
     MapAnimation,
     animation_data,
@@ -99,6 +100,7 @@ ANIMATION = MapAnimation(
         Frame(0, ("<b>", "·😀"), (0.0, 1.0), "-3.00 nats"),
         Frame(2000, ("niña",), (0.5,), "-1.00 nats"),
     ),
+    course=Course([0, 2000]),
     rows=("a ← <s>", "b", "c", "d", "e"),
     columns=tuple("tuvwxyz"),
     row_title="predicted ← consumed",
@@ -141,6 +143,16 @@ def test_translations_labels_and_shades_are_sent(theme: Theme) -> None:
         assert data["shades"][level] == weight_colour(theme, level / 255)
         assert data["inks"][level] == text_on_weight(theme, level / 255)
     assert data["colours"]["masked"] == theme.masked
+
+
+def test_the_loss_is_sent_as_heights_of_the_checkpoints_and_as_words() -> None:
+    course = Course([0, 20, 60], [9.0, 4.0, 1.004], changed=1, said="Cross 1.1 changed most.")
+    data = animated(course=course)
+    assert (data["steps"], data["heights"]) == ([0, 20, 60], [1, 0.3747, 0])
+    assert data["losses"] == ["loss 9", "loss 4", "loss 1"]
+    assert (data["changed"], data["changed_said"]) == (1, "Cross 1.1 changed most.")
+    assert animated()["heights"] == animated()["losses"] == []
+    assert animated(course=replace(course, losses=[2.0] * 3))["heights"] == []
 
 
 def test_large_maps_are_pooled_to_the_largest_weight_of_each_block() -> None:

@@ -49,6 +49,23 @@ def test_a_lesson_has_what_its_file_says(tmp_path: Path) -> None:
     assert lesson.steps[0].view["target"] == "El gato."
 
 
+def test_a_lesson_of_before_opens_what_its_pages_showed(tmp_path: Path) -> None:
+    def opened(page: str, bright: str, view: str = "kind=cross") -> tuple[str, str | None]:
+        asked = STEP.replace("page: translate", f"page: {page}").replace("map, target", bright)
+        asked = asked.replace("kind=cross&layer=last&at=middle", view)
+        step = read_lesson(write(tmp_path, HEAD + 3 * asked)).steps[0]
+        assert step.bright == (bright,)
+        return step.page, step.view.get({"model": "section"}.get(step.page, step.page))
+
+    assert opened("architecture", "mask") == ("model", "masks")
+    assert opened("architecture", "lens") == ("model", "lens")
+    assert opened("embeddings", "sum") == ("model", "input")
+    assert opened("training", "curves") == ("training", "curves")
+    assert opened("training", "pairs", "training=curves") == ("errors", "pairs")
+    assert opened("heads", "dictionary") == ("heads", "writes")
+    assert opened("heads", "dictionary", "heads=writes") == ("heads", "writes")
+
+
 def test_only_line_feeds_end_a_line_of_a_lesson(tmp_path: Path) -> None:
     head = HEAD.replace("teaches", "sentence: One.\u2028Two.\x85Three.\nteaches")
     for text in (head + 3 * STEP, (head + 3 * STEP).replace("\n", "\r\n")):

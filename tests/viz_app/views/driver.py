@@ -72,13 +72,21 @@ Start = Callable[..., "Page"]
 Folders = Callable[..., Path]
 SECTIONED = ("inside", "training", "heads", "errors")
 """Pages whose choice of a section has the page's name."""
+
+
+def _options(kind: Any) -> list[str]:
+    """Return the texts of a ``Literal``, which may be one of several types."""
+    options = [option for each in get_args(kind) for option in get_args(each) or (each,)]
+    return [option for option in options if isinstance(option, str)]
+
+
 _OF_MODEL: tuple[str, ...] = get_args(CHOICES["section"].kind)
 _NAMES = {path.parent.name for path in APP.parent.glob("views/*/page.py")}
 PAGES: list[tuple[str, dict[str, str]]] = [
     *((name, {}) for name in sorted(_NAMES.difference((*SECTIONED, "model")))),
     *(("model", {"section": section}) for section in _OF_MODEL),
     ("why", {"why": "two sentences", "other": DOG, "patching": "true", "attributed": "true"}),
-    *((name, {name: section}) for name in SECTIONED for section in get_args(CHOICES[name].kind)),
+    *((name, {name: section}) for name in SECTIONED for section in _options(CHOICES[name].kind)),
 ]
 """Each page, and of Model, Why and those in ``SECTIONED`` each section."""
 every_page = pytest.mark.parametrize(

@@ -29,7 +29,6 @@ from headwise.viz_app.views.state import (
     chosen,
     decode,
     encode,
-    page_now,
     with_choices,
 )
 from tests.viz_app.views.driver import CATS, DOG, Start, traced, unescaped
@@ -170,26 +169,6 @@ def test_a_link_leaves_out_what_its_page_does_not_show(
     assert encode(view, page) == {"q": ["A"], "units": ["words"]} | own
     in_lesson = replace(view, lesson="rows")
     assert encode(in_lesson, page) == encode(in_lesson)
-
-
-@pytest.mark.parametrize(
-    ("page", "asked", "opened"),
-    [
-        ("heads", {"failure": "log_probability"}, ("errors", "failing sentences")),
-        ("training", {"phenomenon": "gender", "step": "20"}, ("errors", "pairs")),
-        ("training", {"training": "play", "phenomenon": "gender"}, ("training", "pairs")),
-        # As they are written since, where a choice of another page stays in the address.
-        ("heads", {"errors": "pairs", "failure": "log_probability"}, ("heads", "pairs")),
-        ("errors", {"failure": "log_probability"}, ("errors", "failing sentences")),
-        ("", {"failure": "log_probability"}, ("", "failing sentences")),
-    ],
-)
-def test_an_address_from_before_a_choice_moved_opens_what_it_showed(
-    page: str, asked: dict[str, str], opened: tuple[str, str]
-) -> None:
-    view, _ = decode({name: [value] for name, value in asked.items()})
-    assert (page_now(page, asked), view.errors.errors) == opened
-    assert page_now(page, encode(view)) == page  # what is written of it is of today
 
 
 # What an address asks for

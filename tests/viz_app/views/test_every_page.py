@@ -251,7 +251,7 @@ def test_work_is_logged_and_nothing_that_was_typed(
     start_page("inside", q=SENTENCE)
     app = start_page("training", q=SENTENCE, training="translations")
     app.choose(own_reference=REFERENCE)
-    start_page("training", q=SENTENCE, training="play")
+    start_page("training", q=SENTENCE, training="watch")
     app = start_page("model", q=SENTENCE, section="similarity")
     box = app.widget("token")
     box.options.append(WORD)

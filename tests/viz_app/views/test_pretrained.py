@@ -283,7 +283,7 @@ def test_what_is_not_known_of_a_model_is_said(
         "curves": "no trainer_state.json",
         "translations": "logged no translations",
         "compare": "one checkpoint only",
-        "play": "one checkpoint only",
+        "watch": "one checkpoint only",
         "embeddings": "one checkpoint only",
         "heads": "has not been measured yet",
     }.items():

@@ -121,7 +121,7 @@ def test_each_checkpoint_is_computed_and_loaded_once_in_slices_of_one(
     assert len(counts) >= len(STEPS) - 1  # a slice for each that was not known, but the last
 
 
-@pytest.mark.parametrize("section", ["play", "translations", "embeddings"])
+@pytest.mark.parametrize("section", ["watch", "translations", "embeddings"])
 def test_a_section_that_is_drawn_again_loads_nothing(
     start_page: Start, measured_root: Path, loaded: list[int], section: str
 ) -> None:

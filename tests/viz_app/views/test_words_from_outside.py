@@ -24,7 +24,7 @@ from tests.viz_app.views.driver import DOG, Folders, Page, Start, drawn, every_p
 
 TRACED = {
     *("translate", "inside", "why", "model"),
-    *("translations", "compare", "play", "embeddings"),
+    *("translations", "compare", "watch", "embeddings"),
 }
 """Pages, and sections of Training, that send the sentence through the model."""
 RANKED = {"below": "off", "rank": "true", "ablation": "mean"}

@@ -36,7 +36,7 @@ def in_slices(
     compute: Callable[[NoteDone], Result],
     *,
     key: str,
-    stop: Callable[[], None],
+    stop: Callable[[], None] | None = None,
     times: float = 1,
 ) -> Result | None:
     """Compute for about a second; return the result, or None if the panel must be drawn again.
@@ -50,7 +50,8 @@ def in_slices(
             again. A slice is not ended before a part is done that the one before had not: also
             where a slice is shorter than a part, or than it takes to find again what is done.
         key: of what is drawn.
-        stop: changes the view when a person stops, so that the panel does not ask for this again.
+        stop: changes the view when a person stops, so that the panel does not ask for this again;
+            None where what there is so far is drawn, and nobody waits.
         times: how many seconds it is, where to give memory back after each slice costs too much.
     """
     place, until, bar = st.empty(), time.monotonic() + times * SECONDS, None
@@ -59,7 +60,8 @@ def in_slices(
     def draw(done: int, of: int) -> DeltaGenerator:
         with place.container(horizontal=True, gap="small", vertical_alignment="center", key=key):
             drawn = st.progress(done / of, f"{said}: {done:,} of {of:,}")
-            st.button("Stop", key=f"stop-{key}", icon=":material/stop:", on_click=stop)
+            if stop is not None:
+                st.button("Stop", key=f"stop-{key}", icon=":material/stop:", on_click=stop)
         return drawn
 
     def note_done(done: int, of: int) -> None:

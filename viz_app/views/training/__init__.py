@@ -9,6 +9,8 @@ from pydantic import FiniteFloat
 
 from headwise.viz_app.views.choices import Axis, Text, choice
 
+Section = Literal["watch", "curves", "heads", "translations", "compare", "embeddings"]
+_CURVES = {"training": "curves"}
 _TRANSLATIONS = {"training": "translations"}
 _COMPARE = {"training": "compare"}
 _OTHER_HEAD = {"training": "compare", "unpaired": "true"}
@@ -19,11 +21,12 @@ _EMBEDDINGS = {"training": "embeddings"}
 class TrainingChoices:
     """The choices of the page Training."""
 
-    training: Literal["curves", "translations", "compare", "play", "heads", "embeddings"] = "curves"
-    beside: tuple[Text, ...] = ()
+    training: Section | None = None
+    """The section; None for the first that the run has."""
+    beside: tuple[Text, ...] = choice((), where=_CURVES)
     """Other runs whose curves are drawn."""
-    loss_axis: Axis = "linear"
-    smoothing: FiniteFloat = 0.0
+    loss_axis: Axis = choice("linear", where=_CURVES)
+    smoothing: FiniteFloat = choice(0.0, where=_CURVES)
     sample: str | None = choice(None, of="sentence", where=_TRANSLATIONS)
     own_reference: str = choice("", of="sentence", where=_TRANSLATIONS)
     samples_by: Literal["one sentence", "one step"] = choice("one sentence", where=_TRANSLATIONS)
@@ -36,7 +39,7 @@ class TrainingChoices:
     other_layer: int | None = choice(None, of="run other_run", where=_OTHER_HEAD)
     other_head: int | None = choice(None, of="run other_run", where=_OTHER_HEAD)
     overview: Literal["B − A", "A", "B"] = choice("B − A", where=_COMPARE)
-    playing: Literal["head", "all"] = choice("head", where={"training": "play"})
+    playing: Literal["head", "all"] = choice("all", where={"training": "watch"})
     matrix_over: Literal["corpus", "sentence"] = choice("corpus", where={"training": "heads"})
     """What heads are measured on."""
     matrix_rows: Literal["layout", "last value"] = choice("layout", where={"training": "heads"})

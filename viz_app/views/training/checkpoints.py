@@ -36,10 +36,20 @@ def at_each(run: Run, compute: Callable[[int], Result]) -> tuple[dict[int, Resul
     for at, step in enumerate(steps):
         if time.monotonic() - since > _PROGRESS_AFTER:
             place.progress(at / len(steps), f"Step {step:,} of {steps[-1]:,}")
-        try:
-            found[step] = compute(step)
-        except USER_ERRORS as problem:
-            log_refusal(problem)
-            problems[step] = describe_error(problem)
+        try_at(step, compute, found, problems)
     place.empty()
     return found, problems
+
+
+def try_at(
+    step: int,
+    compute: Callable[[int], Result],
+    found: dict[int, Result],
+    problems: dict[int, str],
+) -> None:
+    """Compute something at a step; note it, or the error as Markdown."""
+    try:
+        found[step] = compute(step)
+    except USER_ERRORS as problem:
+        log_refusal(problem)
+        problems[step] = describe_error(problem)

@@ -36,7 +36,7 @@ def show_compare(selection: Selection) -> None:
     other_run, other_step = other
     note_files(other_run.weights_path(other_step))
     comparable = same_tokenizers(other_run, selection.run)
-    with right:
+    with right, st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         shared = choose_shared_target(selection)
         units = choose_units() if comparable else "words"
     both = [(selection.run, selection.step), other]

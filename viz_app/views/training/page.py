@@ -9,22 +9,24 @@ import streamlit as st
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.panels import watch
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import fill_in
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.views.training.compare import show_compare
 from headwise.viz_app.views.training.curves import other_runs, show_curves
 from headwise.viz_app.views.training.embeddings import show_embeddings
 from headwise.viz_app.views.training.matrix import show_matrix
-from headwise.viz_app.views.training.play import show_play
 from headwise.viz_app.views.training.translations import show_translations
+from headwise.viz_app.views.training.watch import show_watch
 
 _SECTIONS: dict[str, Callable[[Selection], None]] = {
+    "watch": show_watch,
     "curves": show_curves,
+    "heads": show_matrix,
     "translations": show_translations,
     "compare": show_compare,
-    "play": show_play,
-    "heads": show_matrix,
     "embeddings": show_embeddings,
 }
+_TITLES = {name: name.capitalize() for name in _SECTIONS} | {"heads": "Heads by step"}
 _LOGS = {"curves": ("metrics.jsonl",), "translations": ("samples.jsonl",)}
 """Section → the logs that it shows."""
 
@@ -32,7 +34,17 @@ _LOGS = {"curves": ("metrics.jsonl",), "translations": ("samples.jsonl",)}
 def page(selection: Selection) -> None:
     """Draw the page."""
     above = st.container()
-    section = choose_one("Show", list(_SECTIONS), key="training")
+    several = len(selection.run.steps()) > 1
+    section = choose_one(
+        "Section",
+        list(_SECTIONS),
+        key="training",
+        default="watch" if several else "curves",
+        format_func=_TITLES.__getitem__,
+        show_label=False,
+    )
+    if several:
+        fill_in(training=section)  # addresses without it are of before, and open the curves
     with above:
         run = selection.run
         others = other_runs(selection) if section == "curves" else []

@@ -39,26 +39,29 @@ def choose_shared_target(selection: Selection) -> SharedTarget:
     with suppress(CheckpointError):  # the frame, which offers samples too, has said so
         rows = (row for row in log_of(run.folder, "samples.jsonl") if row.get("source") == sentence)
         reference = next((str(row.get("reference") or "") for row in rows), "")
-    chosen = choose_one(
-        "Shared target",
-        [name for name in _NAMES if name != "reference" or reference],
-        key="shared",
-        format_func=_NAMES.__getitem__,
-        help="All checkpoints are given one target, so that their maps have the same rows and "
-        "columns: what the run's newest checkpoint makes of the sentence, the reference of a "
-        "sample sentence, or a translation that you type.",
-    )
+    own = ""
+    with st.popover("Target", key="shared-menu"):
+        chosen = choose_one(
+            "Shared target",
+            [name for name in _NAMES if name != "reference" or reference],
+            key="shared",
+            format_func=_NAMES.__getitem__,
+            in_menu=True,
+            help="All checkpoints are given one target, so that their maps have the same rows and "
+            "columns: what the run's newest checkpoint makes of the sentence, the reference of a "
+            "sample sentence, or a translation that you type.",
+        )
+        if chosen == "own":
+            own = st.text_input(
+                "Your own translation",
+                placeholder="empty: the newest checkpoint's output",
+                **control("target", "Your own translation", in_menu=True),
+            ).strip()
     encode = run.tokenizers.encode_target
     if chosen == "reference":
         return SharedTarget("the reference", reference, tuple(encode(reference)))
-    if chosen == "own":
-        text = st.text_input(
-            "Your own translation",
-            placeholder="empty: the newest checkpoint's output",
-            **control("target", "Your own translation"),
-        ).strip()
-        if text:
-            return SharedTarget("your translation", text, tuple(encode(text)))
+    if own:
+        return SharedTarget("your translation", own, tuple(encode(own)))
     newest = run.steps()[-1]
     ids = translation_of(run, newest, selection.text)
     text = run.tokenizers.target.decode(ids)
