@@ -550,7 +550,7 @@ def test_heads_like_the_chosen_one_are_listed_and_opened(
     start: Start, lists: Calls, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []
-    patch_views(monkeypatch, "shared", open_page=lambda _, **given: opened.append(given))
+    patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
     where = {"kind": "cross", "layer": "2", "head": "3", "step": "20"}
     app = start(heads="search", **where)
     assert "alike_table" not in lists
