@@ -20,6 +20,9 @@ APP = ("-m", "streamlit", "run", str(ROOT / "viz_app/app.py"))
 START = 60.0
 """Seconds that a start may take."""
 
+_TRACEBACK = re.compile(r"^Traceback.*?^(?!Traceback)\S[^\n]*", re.DOTALL | re.MULTILINE)
+"""What Python writes of an exception, up to the line that says what it was."""
+
 
 class Server:
     """A running server."""
@@ -53,8 +56,8 @@ class Server:
     def faults(self) -> list[str]:
         """What its log complains of."""
         log = self._log.read_text(errors="replace")
-        at = log.find("Traceback")
-        faults = [f"log of the server: {log[at : at + 3_000]}"] if at >= 0 else []
+        first = _TRACEBACK.search(log)
+        faults = [f"log of the server: {first[0][-3_000:]}"] if first else []
         if self.process.poll() is not None:
             faults.append(f"the server ended with {self.process.returncode}: {log[-1_000:]}")
         return faults
