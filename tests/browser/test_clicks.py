@@ -262,9 +262,8 @@ def test_a_cell_of_the_matrix_opens_its_head_at_its_step(app: App) -> None:
     app.expect_address(step=str(steps[3]))
     app.go_to("Training")
     # The button opens the same: the head's choice has come along.
-    button = app.page.locator(".st-key-open_head button")
-    expect(button).to_contain_text(f"Open Cross 1.2 at step {steps[3]:,} on Translate")
-    button.click()
+    expect(app.page.locator(".st-key-inspector")).to_contain_text("Cross 1.2")
+    app.page.locator(".st-key-head-translate button").click()
     expect_opened(app, Head("cross", 0, 1), step=steps[3], q=q)
 
 

@@ -42,6 +42,7 @@ from headwise.viz_app.views.shared.widgets import (
     PAGE_TITLES,
     THE_HEAD_ALONE,
     PageName,
+    bring_into_view,
     open_page,
     show_link,
 )
@@ -128,15 +129,18 @@ def _turn(head: Head, is_off: bool) -> None:
     """Switch a head off, or on again, and open where its effect is seen."""
     others = tuple(each for each in view().strengths if each.head != head)
     strengths = others if is_off else (*others, TurnedHead(head))
+    redraw_all()
     if current_page() == "why":
         change_view(strengths=strengths, why="turn heads")
-    elif current_page() == "translate":
+        return
+    if not is_off:
+        bring_into_view("switched-off")
+    if current_page() == "translate":
         change_view(strengths=strengths, below="off")
     elif is_off:
         change_view(strengths=strengths)
     else:
         open_page("translate", strengths=strengths, below="off", **choices_for(head))
-    redraw_all()
 
 
 def _show_over_training(selection: Selection, measures: Measures, head: Head) -> None:
@@ -190,8 +194,26 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
 
 
 def _show_map(selection: Selection, trace: Trace, head: Head) -> None:
+    """Draw the map of a head, on it a frame around the row and the column that are chosen."""
     grid = make_grid(trace, head.kind)
     weights = trace.attention[head.kind][head.layer, head.head]
     image = head_image(max_pool(weights), allowed=pool_mask(grid.allowed), theme=selection.theme)
     alt = f"{head_label(head)}: attention map of {grid.said}"
-    st.html(f'<img alt="{escape(alt)}" src="{image}">')
+    frames = "".join(
+        f'<i style="{side}:{place / count:.2%};{length}:{1 / count:.2%}"></i>'
+        for place, count, side, length in zip(
+            _chosen_cell(head), weights.shape, ("top", "left"), ("height", "width"), strict=True
+        )
+        if place is not None and place < count
+    )
+    st.html(f'<div class="small-map"><img alt="{escape(alt)}" src="{image}">{frames}</div>')
+
+
+def _chosen_cell(head: Head) -> tuple[int | None, int | None]:
+    """Return the row and the column that are chosen on the page, each if one is."""
+    shown = view()
+    if current_page() == "inside":
+        return shown.inside.query, shown.inside.key
+    if head.kind == "encoder_self":
+        return None, shown.column
+    return shown.at, shown.column if head.kind == "cross" else shown.why.earlier

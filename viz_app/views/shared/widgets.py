@@ -26,6 +26,14 @@ PAGE_TITLES: dict[str, str] = {
     "errors": "Errors",
     "learn": "Learn",
 }
+_BRING_INTO_VIEW = """
+<script>
+  // DRAW: at once, and again when the charts above it have been drawn.
+  for (const wait of [0, 400, 1000]) setTimeout(() => document
+    .querySelector('.st-key-KEY')?.scrollIntoView({block: 'nearest'}), wait);
+</script>
+"""
+"""The number of the drawing makes the script another for each, so that it runs again."""
 THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}
 """Choices with which Translate shows the map of the chosen head, of one checkpoint."""
 
@@ -248,6 +256,18 @@ def use_step(step: int, steps: Sequence[int], **choices: object) -> None:
         change_view(step=step, **choices)
     else:
         st.toast(f"There are no weights of step {step:,} any more.")
+
+
+def bring_into_view(key: str) -> None:
+    """Have a container scrolled to, from the callback of a click that changes what is in it."""
+    st.session_state["to_bring"] = key
+
+
+def bring_if_asked(key: str) -> None:
+    """Scroll to a container, once, if that was asked for; call this when it was drawn."""
+    if st.session_state.pop("to_bring", "") == key:
+        script = _BRING_INTO_VIEW.replace("KEY", key).replace("DRAW", str(session().draw))
+        st.html(script, unsafe_allow_javascript=True)
 
 
 def page_to_open() -> PageName | None:

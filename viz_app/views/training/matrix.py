@@ -21,7 +21,7 @@ from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
-from headwise.viz_app.views.shared.inspector import inspecting
+from headwise.viz_app.views.shared.inspector import inspector
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measured_heads import (
     error_of,
@@ -94,21 +94,22 @@ def show_matrix(selection: Selection) -> None:
 
 
 @panel("matrix")
-@inspecting
 def _show_panel(
     selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int]
 ) -> None:
     """Draw the measures at these steps, some of which may have none."""
     choices, picture = st.columns([2, 3], gap="large")
-    with choices:
-        name = choose_measure(selection.run, by_step.values())
-        order = choose_order()
-        head = choose_head(selection.run.description)
-        if len(steps) > 1:
-            _show_lines(selection, by_step, steps, head, name)
-    with picture:
-        _show_cells(selection, by_step, steps, name, head, order)
-        if len(steps) > 1:
+    with inspector(selection):
+        with choices:
+            name = choose_measure(selection.run, by_step.values())
+            order = choose_order()
+            head = choose_head(selection.run.description)
+            if len(steps) > 1:
+                _show_lines(selection, by_step, steps, head, name)
+        with picture:
+            _show_cells(selection, by_step, steps, name, head, order)
+    if len(steps) > 1:
+        with picture:
             show_stages(selection, by_step, steps)
 
 

@@ -13,14 +13,14 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import control, redraw_all, view
-from headwise.viz_app.views.shared.widgets import show_link
+from headwise.viz_app.views.shared.widgets import bring_if_asked, show_link
 from headwise.viz_app.views.translate.ranking import show_ranking
 
 
 def show_ablation(selection: Selection, trace: Trace) -> None:
     """Ask for heads to switch off, and rank all heads by their cost."""
     choice, ranking = st.columns([2, 3], gap="large")
-    with choice:
+    with choice, st.container(key="switched-off"):
         turned = _choose_off(trace)
         if turned:
             _show_translation_without(selection, trace, turned)
@@ -30,6 +30,7 @@ def show_ablation(selection: Selection, trace: Trace) -> None:
                 f"again. {OFF_NOTE}"
             )
         show_link("Turn heads up, down or around", "why", key="turn-heads", why="turn heads")
+    bring_if_asked("switched-off")
     with ranking:
         show_ranking(selection, trace)
 

@@ -29,6 +29,8 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
 from headwise.viz_app.views.shared.widgets import (
+    bring_if_asked,
+    bring_into_view,
     choose_from_list,
     choose_on_slider,
     clicked_value,
@@ -41,14 +43,6 @@ STEP_PANELS = ("tokens", "heads", "below")
 _SECONDS = 1.2
 """Seconds between two steps while it plays."""
 _AS_ABOVE = ", as above"
-_BRING_INTO_VIEW = """
-<script>
-  // {token}: at once, and again when the charts above it have been drawn.
-  for (const wait of [0, 400, 1000]) setTimeout(() => document
-    .querySelector('.st-key-forked-result')?.scrollIntoView({{block: 'nearest'}}), wait);
-</script>
-"""
-"""The token makes the script another for each, so that it runs again."""
 _TEMPERATURES = (0.1, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0)
 _TOP_K = (1, 2, 5, 10, 50, 0)
 _TOP_P = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
@@ -239,10 +233,9 @@ def _show_fork(selection: Selection, trace: Trace, at: int, others: Mapping[str,
             "Forced token",
             usable=lambda name: not name.endswith(_AS_ABOVE),  # the line for none, of another step
             written=written,
-            on_change=_note_forced,
+            on_change=lambda: bring_into_view("forked-result"),
         ),
     )
-    just_forced = st.session_state.pop("just_forced", False)
     if not instead:
         return
     run, step, text = selection.run, selection.step, selection.text
@@ -259,14 +252,7 @@ def _show_fork(selection: Selection, trace: Trace, at: int, others: Mapping[str,
             "above. What stands before the forced token stays; the model goes on after it by "
             "itself."
         )
-    if just_forced:
-        script = _BRING_INTO_VIEW.format(token=typed)
-        st.html(script, unsafe_allow_javascript=True)
-
-
-def _note_forced() -> None:
-    """Have the translation after a token that was just forced brought into view."""
-    st.session_state["just_forced"] = True
+    bring_if_asked("forked-result")
 
 
 def force(at: int, name: str, *panels: str) -> None:
@@ -274,7 +260,7 @@ def force(at: int, name: str, *panels: str) -> None:
 
     ``panels`` are those that are drawn again beside the one that was clicked.
     """
-    _note_forced()
+    bring_into_view("forked-result")
     change_view(*panels, at=at, fork=name, below="steps")  # which ends the callback
 
 

@@ -25,9 +25,9 @@ TOKENS, OTHER, DIFFERENCE, PARTS, HEAD, INSPECTOR, MAPS, ENCODER, NEURONS, SOURC
     )
 )
 """The keys of the panels, in the order of the page."""
-_MARKED = (PARTS, HEAD, MAPS, INSPECTOR, TOKENS, SOURCE, ENCODER)
+_MARKED = (PARTS, INSPECTOR, HEAD, MAPS, TOKENS, SOURCE, ENCODER)
 """Panels that show which head is chosen, and which token is marked: the pictures first."""
-_ALL = (TOKENS, DIFFERENCE, PARTS, HEAD, MAPS, OTHER, SOURCE, ENCODER, NEURONS, TRAINING)
+_ALL = (TOKENS, DIFFERENCE, PARTS, INSPECTOR, HEAD, MAPS, OTHER, SOURCE, ENCODER, NEURONS, TRAINING)
 """All of them; the list of all words takes a browser long, and comes after the pictures."""
 
 
