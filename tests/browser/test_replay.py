@@ -144,7 +144,7 @@ def pixels(app: App) -> np.ndarray:
     """Of the canvas: (rows, columns, 4), one a cell."""
     width, height, flat = app.find(
         """() => {
-            const [canvas] = everywhere('.player .stage canvas');
+            const [canvas] = everywhere('.player .stage canvas:not(.before)');
             return [canvas.width, canvas.height, Array.from(
                 canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data)];
         }"""
@@ -193,11 +193,11 @@ def test_a_head_is_scrubbed_and_its_step_is_used_by_the_page(
     expect(player.locator("svg .column")).to_have_text(list(grid.columns))
 
     cell = {"x": 1.5 / len(grid.columns), "y": 4.5 / len(grid.rows)}
-    canvas = player.locator(".stage canvas")
+    canvas = player.locator(".stage canvas").first
     size = canvas.evaluate("canvas => [canvas.clientWidth, canvas.clientHeight]")
     canvas.hover(position={"x": cell["x"] * size[0], "y": cell["y"] * size[1]})
     weight = int(np.rint(expected[4, 1] * 255)) / 255  # as it is sent
-    said = f"query {grid.rows[4]} · key {grid.columns[1]} · weight {weight:.2f}"
+    said = f"query {grid.rows[4]} · key {grid.columns[1]} · weight {weight:#.3g}"
     expect(player.locator(".status")).to_have_text(said)
     player.get_by_role("button", name="Use this checkpoint").click()
     app.expect_address(step=str(steps[1]))
@@ -238,7 +238,7 @@ def test_all_heads_are_played_without_a_word_to_the_server(
     assert asked(sent[quiet:]) == []
     assert quiet > 0
 
-    player.locator(".stage canvas").click(position={"x": 8, "y": 8})
+    player.locator(".stage canvas").first.click(position={"x": 8, "y": 8})
     app.expect_chosen(playing="this head", layer="1", head="1")
     assert pixels(app).shape[:2] == expected.shape[2:]
 
@@ -273,7 +273,11 @@ def test_edges_of_a_step_are_drawn_and_walked_through_by_keys(
 
 
 @pytest.mark.parametrize(
-    ("page", "query"), [("/training", {"training": "watch"}), ("/heads", {"edge_training": "true"})]
+    ("page", "query"),
+    [
+        ("/training", {"training": "watch", "playing": "head"}),
+        ("/heads", {"edge_training": "true"}),
+    ],
 )
 def test_nothing_plays_where_the_system_asks_for_no_motion(
     app: App, run: TrainedRun, page: str, query: dict[str, str]
@@ -283,9 +287,10 @@ def test_nothing_plays_where_the_system_asks_for_no_motion(
     player = app.page.locator(".player").first
     play, shown = player.locator(".play"), player.locator("output")
     expect(play).to_have_text("Next")
+    expect(player.locator(".to-come")).to_have_count(0)
     for step in run.steps()[:2]:  # after the last comes the first
         play.click()
-        expect(shown).to_have_text(f"step {step:,}")
+        expect(shown).to_have_text(re.compile(rf"^step {step:,}\b"))
         expect(player).to_have_attribute("data-playing", "false")
     app.open(q=BRIEF, below="steps")
     expect(app.widget("next")).to_be_visible()

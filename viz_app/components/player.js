@@ -20,20 +20,22 @@ export default function (component) {
   data.steps ??= steps;
   const known = scene.data?.content_id === data.content_id;
   const same = known && scene.data.start === data.start;
-  const shown = same ? scene.data.frames[scene.frame].step : known ? data.start : (data.opens ?? data.start);
+  const shown = same ? (scene.wanted ?? scene.data.frames[scene.frame].step) : known ? data.start : (data.opens ?? data.start);
   scene.data = data;
-  scene.frame = Math.max(0, steps.indexOf(shown));
+  scene.frame = frameAt(data, shown);
   scene.slider.max = data.steps.length - 1;
   scene.translations.replaceChildren(...data.frames.map((frame) => translation(frame, data)));
   scene.legend.replaceChildren(...scene.drawing.legend(data));
   scene.drawing.load(scene.stage, data);
   scene.stage.root.ariaLabel = scene.drawing.label(data);
+  const wanted = same ? scene.wanted : null;
   scene.root.classList.toggle("alone", data.steps.length < 2);
   scene.root.classList.toggle("watch", Boolean(data.heights));
   scene.changed.textContent = data.changed_said ?? "";
   scene.size = null;
   resize(scene);
   show(scene, scene.frame);
+  scene.wanted = wanted;
 }
 
 function build(root, drawing) {
@@ -52,7 +54,8 @@ function build(root, drawing) {
   scene.slider.addEventListener("input", () => {
     pause(scene);
     const wanted = scene.data.steps[Number(scene.slider.value)];
-    show(scene, Math.max(0, scene.data.frames.findLastIndex(({ step }) => step <= wanted)));
+    show(scene, frameAt(scene.data, wanted));
+    scene.wanted = wanted; // also where it is yet to come
   });
   scene.curve = svgElement("svg", { "aria-hidden": "true" });
   scene.changed = html("div", "changed-said");
@@ -87,6 +90,9 @@ function resize(scene) {
   if (scene.data.heights) drawCurve(scene.curve, scene.data, scene.frame);
 }
 
+// The frame of a step, or of the last one before it that is there.
+const frameAt = ({ frames }, wanted) => Math.max(0, frames.findLastIndex(({ step }) => step <= wanted));
+
 const isWhole = (root) => root.getRootNode().fullscreenElement === root;
 
 function fillScreen(root) {
@@ -113,6 +119,7 @@ async function save(scene) {
 
 function show(scene, frame) {
   scene.frame = frame;
+  scene.wanted = null;
   scene.drawn += 1;
   const { step } = scene.data.frames[frame];
   const name = `step ${step.toLocaleString("en")}`;
@@ -135,8 +142,12 @@ function describe(scene) {
 
 function toggle(scene) {
   if (!isStill()) return (scene.playing ? pause : play)(scene);
-  show(scene, scene.frame < scene.data.frames.length - 1 ? scene.frame + 1 : 0);
+  if (scene.frame < scene.data.frames.length - 1) show(scene, scene.frame + 1);
+  else if (isAll(scene)) show(scene, 0);
 }
+
+// Whether the frames of all checkpoints are there: in a long training some are on their way.
+const isAll = ({ data }) => data.frames.length === data.steps.length;
 
 function pause(scene) {
   scene.playing = false;
@@ -149,10 +160,9 @@ const heldFor = (scene) => 1000 / Number(scene.speed.value);
 
 function play(scene) {
   const last = () => scene.data.frames.length - 1;
-  const isAll = () => scene.data.frames.length === scene.data.steps.length; // others are on their way
   scene.playing = true;
   scene.play.textContent = "❚❚ Pause";
-  if (isAll() && scene.frame >= last()) show(scene, 0);
+  if (isAll(scene) && scene.frame >= last()) show(scene, 0);
   scene.root.dataset.playing = true;
   let since = performance.now();
   const tick = (now) => {
@@ -162,8 +172,8 @@ function play(scene) {
       // No step is left out where the browser is late.
       since = Math.max(since + held, now - held);
       if (scene.frame < last()) show(scene, scene.frame + 1);
-      else if (isAll() && scene.repeat.checked) show(scene, 0);
-      else if (isAll()) return pause(scene);
+      else if (isAll(scene) && scene.repeat.checked) show(scene, 0);
+      else if (isAll(scene)) return pause(scene);
     }
     requestAnimationFrame(tick);
   };
