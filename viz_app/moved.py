@@ -22,6 +22,7 @@ class _Move(NamedTuple):
 
 
 _MASKS, _LENS, _PAIRS = {"section": "masks"}, {"section": "lens"}, {"errors": "pairs"}
+_ALL_PAIRS = {"all_pairs": "true"}
 _ONE_HEAD = {"training": "watch", "playing": "head"}
 _MOVES = (
     _Move("architecture", "unfold", "model", {"section": "modules"}),
@@ -36,6 +37,8 @@ _MOVES = (
     _Move("embeddings", "", "model", {"section": "input"}),
     _Move("heads", "failure", "errors", unless=["heads", "errors"]),
     _Move("heads", "bright=dictionary", "heads", {"heads": "writes"}, unless=["heads"]),
+    _Move("model", "least", "model", _ALL_PAIRS, unless=["all_pairs"]),
+    _Move("model", "pairs_among", "model", _ALL_PAIRS, unless=["all_pairs"]),
     _Move("training", "phenomenon", "errors", unless=["training", "errors"]),
     _Move("training", "bright=pairs", "errors", _PAIRS),
     _Move("training", "bright=failing pairs", "errors", _PAIRS),

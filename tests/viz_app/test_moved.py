@@ -22,6 +22,7 @@ from headwise.viz_app.views.state import decode, encode
             "training?training=play&phenomenon=x",
             "training?training=watch&phenomenon=x&playing=head",
         ),
+        ("model?least=5", "model?least=5&all_pairs=true"),
         ("architecture?q=a", "model?q=a&section=diagram"),
         ("embeddings?q=a", "model?q=a&section=input"),
     ],

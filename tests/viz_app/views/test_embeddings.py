@@ -142,7 +142,7 @@ def test_two_positions_are_compared(start: Start) -> None:
     for line, values in zip(app.charts["two_positions_chart"]["data"], lines, strict=True):
         assert_near(array(line["y"]), values, dtype=np.float32, size=5, operations=4)
     said = app.captions
-    told = "Their dot product is {:.2f};"
+    told = "Their dot product is {:.3g}."
     products = printed(told, pair[0] @ pair[1], dtype=np.float32, size=D / 2)
     assert any(each in said for each in products)
     # sin(5) = −0.96 and sin(2) = 0.91
@@ -215,13 +215,15 @@ def test_a_token_may_be_typed_and_what_is_none_says_how_it_is_read(
 def test_pairs_are_those_of_tokens_that_occur_often_enough(
     start: Start, own_root: Path, run: TrainedRun
 ) -> None:
-    app = start(section="similarity")  # each token occurs once
+    app = start(section="similarity")
+    assert (not app.info, not app.dataframe) == (True, True)
+    app.button(key="compare_pairs").click().run()  # each token occurs once
     assert [info.value for info in app.info] == [
         "Fewer than two tokens occur 10 times: choose a smaller number."
     ]
     assert not app.dataframe
     write_counts(own_root, [*range(SOURCE_SIZE)], [*range(TARGET_SIZE)])
-    app = start(own_root, section="similarity").choose(least=200).run()
+    app = start(own_root, section="similarity", all_pairs="true").choose(least=200).run()
     assert app.errors == []
     [table] = [element.value for element in app.dataframe]
     labels = labels_of(run)

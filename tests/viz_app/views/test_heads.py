@@ -553,6 +553,9 @@ def test_heads_like_the_chosen_one_are_listed_and_opened(
     patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
     where = {"kind": "cross", "layer": "2", "head": "3", "step": "20"}
     app = start(heads="search", **where)
+    assert not lists
+    app.button(key="find_rows").click().run()
+    assert "found_table" in lists
     assert "alike_table" not in lists
     app.button(key="find_alike").click().run()
     others = {f"Cross {layer}.{head}" for layer in (1, 2) for head in (1, 2, 3)} - {"Cross 2.3"}
@@ -583,7 +586,7 @@ def test_examples_that_a_model_cannot_take_are_named_in_place(
 ) -> None:
     long = [replace(each, source=" ".join([each.source] * 20)) for each in SENTENCES]
     write_measures(own_root / "tiny", replace(measured[60], sentences=tuple(long)))
-    app = start(alike_in="this checkpoint")
+    app = start(alike_in="this checkpoint", found_on="special")
     assert {*app.errors} == {
         "expected pairs that the model can take, got none but 0 with an empty side, 0 with a "
         "repeated source, 2 too long for the model"

@@ -23,7 +23,8 @@ ELSEWHERE = {
     *("at", "column", "pinned", "edge", "tree_from", "neuron", "earlier"),  # by clicks
     *("parting", "changed_word", "patch", "first_word", "second_word"),  # in test_two_sentences.py
     *("encoder_feed_forward", "encoder_neuron"),  # in test_why.py
-    "alike_in",  # by a button; in test_heads.py
+    *("alike_in", "found_on"),  # by a button; in test_heads.py
+    "all_pairs",  # by a button; in test_embeddings.py
     "smallest_line",  # of a component; tests/browser/test_lines.py
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # in test_lessons.py
 }

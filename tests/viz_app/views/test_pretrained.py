@@ -274,7 +274,7 @@ def test_relative_positions_as_a_curve_a_head(
 def test_what_is_not_known_of_a_model_is_said(
     start_model: Start, folders: Folders, measured: Folders
 ) -> None:
-    app = start_model("model", folders("marian"), section="similarity")
+    app = start_model("model", folders("marian"), section="similarity", all_pairs="true")
     told = "How often tokens occur in the training data is not known"
     assert told in app.captions
     assert "neighbours" in app.charts

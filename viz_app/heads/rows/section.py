@@ -43,6 +43,14 @@ _NOTES: dict[WantedKeys, str] = {
 @panel("head_found")
 def show_find(selection: Selection, measures: Measures) -> None:
     """Ask what is looked for, and list the rows that have it."""
+    if view().heads.found_on is None:
+        st.button(
+            "Search maps",
+            key="find_rows",
+            icon=":material/search:",
+            on_click=lambda: change_view(found_on="punctuation"),
+        )
+        return
     head = chosen_head(selection.run.description, view())
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         who = choose_one(
@@ -97,7 +105,7 @@ def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRo
             find_rows, run, selection.step, replace(sentences, note_done=note_done), query
         ),
         key="searching",
-        stop=lambda: change_view(found_on="token", found_token=""),
+        stop=lambda: change_view(found_on=None),
     )
 
 

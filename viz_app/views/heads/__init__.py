@@ -14,6 +14,7 @@ _ATLAS, _WRITES, _FEEDS, _SEARCH, _PLANE, _TOGETHER = (
     {"heads": section}
     for section in ("atlas", "writes", "feeds", "search", "queries and keys", "off together")
 )
+_FOUND = _SEARCH | {"found_on": "punctuation"}
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,12 @@ class HeadsChoices:
         None, where=_SEARCH
     )
     """Where heads are looked for that behave as the chosen one does; None until it is asked."""
-    found_of: Literal["this head", "any head"] = choice("this head", where=_SEARCH)
+    found_of: Literal["this head", "any head"] = choice("this head", where=_FOUND)
     """Whose rows are looked for."""
-    found_least: FiniteFloat = choice(0.5, where=_SEARCH)
+    found_least: FiniteFloat = choice(0.5, where=_FOUND)
     """What a row must have on what is looked for."""
-    found_on: WantedKeys = choice("punctuation", where=_SEARCH)
+    found_on: WantedKeys | None = choice(None, where=_SEARCH)
+    """What rows are looked for; None until it is asked."""
     found_token: str = choice("", of="run", where=_SEARCH | {"found_on": "token"})
     found_distance: int = choice(-1, where=_SEARCH | {"found_on": "distance"})
     plane: Literal["this checkpoint", "through training"] = choice("this checkpoint", where=_PLANE)

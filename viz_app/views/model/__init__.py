@@ -32,6 +32,7 @@ SECTION_TITLES: dict[str, str] = {
     "masks": "Masks & checks",
 }
 _SIMILARITY = {"section": "similarity"}
+_PAIRS = _SIMILARITY | {"all_pairs": "true"}
 _POSITIONS = {"section": "positions"}
 _PROJECTION = {"section": "projection"}
 _LAYERS = {"section": "layers"}
@@ -46,9 +47,11 @@ class ModelChoices:
     token: str | None = choice(None, of="sentence side", where=_SIMILARITY)
     """The token whose neighbours are listed."""
     among: Literal["this side", "either side"] = choice("this side", where=_SIMILARITY)
-    least: int = choice(10, where=_SIMILARITY)
+    all_pairs: bool = choice(False, where=_SIMILARITY)
+    """Whether the most similar pairs of the vocabulary are listed."""
+    least: int = choice(10, where=_PAIRS)
     """How often a token must stand in the training data to be listed."""
-    pairs_among: int | None = choice(None, of="run", where=_SIMILARITY)
+    pairs_among: int | None = choice(None, of="run", where=_PAIRS)
     dimensions: tuple[int, ...] | None = choice(None, of="run", where=_POSITIONS)
     positions: tuple[int, ...] | None = choice(None, where=_POSITIONS)
     """Two positions that are compared."""

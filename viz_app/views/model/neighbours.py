@@ -21,7 +21,7 @@ from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.markdown import escape_markdown, table_cell
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, control
+from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
     SideVocabulary,
@@ -196,6 +196,14 @@ def _show_pairs(selection: Selection, side: TraceSide) -> None:
         f"The {_PAIRS} with the largest cosine, in {vocabulary.name}. Click the head of a column "
         f"to sort by it. {_RARE_NOTE if vocabulary.counted else _NOT_COUNTED}",
     )
+    if not view().model.all_pairs:
+        st.button(
+            "Compare all tokens",
+            key="compare_pairs",
+            icon=":material/search:",
+            on_click=lambda: change_view(all_pairs=True),
+        )
+        return
     among, key = _choose_among(vocabulary)
     enough = int(among.sum())
     counts = vocabulary.counts
