@@ -72,7 +72,7 @@ def drawings(labels: Sequence[str]) -> dict[str, go.Figure | str]:
             language=first,
         ),
         "padding": padding_rows([labels], np.ones((1, n), bool), rows=labels[:1], language=first),
-        "comparison": comparison_table(labels, [(first, labels, first)], notes=first),
+        "comparison": comparison_table(labels, [(first, labels, first)]),
     }
 
 

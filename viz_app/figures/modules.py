@@ -90,14 +90,12 @@ def _shared(parameter: Parameter) -> str:
     return "" if tied is None else f"tied to {tied}, counted there"
 
 
-def comparison_table(
-    columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str], str]], *, notes: str
-) -> str:
+def comparison_table(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str], str]]) -> str:
     """Return a table as HTML that marks ``≠`` what differs from the value in the first column.
 
-    A row has a label, a value for each column, and a note; ``notes`` is the title above the notes.
+    A row has a label, below which its note unfolds, and a value for each column.
     """
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["setting", *columns, notes])
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["setting", *columns])
     body = "".join(_compared(*row) for row in rows)
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
     return region("comparison", "Presets", table)
@@ -110,7 +108,5 @@ def _compared(label: str, values: Sequence[str], note: str) -> str:
         kind, sign = ("same", "") if value == own else ("other", "≠ ")
         cells += f'<td class="{kind}">{sign}{escape(value)}</td>'
     mark = "≠ " if any(value != own for value in others) else ""
-    return (
-        f'<tr><th scope="row">{mark}{escape(label)}</th>{cells}'
-        f'<td class="note">{escape(note)}</td></tr>'
-    )
+    about = f"<details><summary>{mark}{escape(label)}</summary>{escape(note)}</details>"
+    return f'<tr><th scope="row">{about}</th>{cells}</tr>'

@@ -100,7 +100,7 @@ def test_an_edge_of_an_address_is_shown_and_one_that_is_none_is_told(start: Star
     name = "cross.1.1-decoder_self.2.1-value"
     app = start(edge=name)
     assert "path_map" not in app.charts  # values change no map
-    assert "Out of only its values, its map stays" in said(app)
+    assert "Without it in the values, the output changes by" in said(app)
     for none in ("cross.1.1-decoder_self.1.1-value", "cross.9.1-cross.1.1-query"):
         [noted] = start(edge=none).warnings
         assert noted.endswith(f"cannot be used here. Edge between heads: {NAME}.")

@@ -55,23 +55,22 @@ class PathEffects(Record):
 
     @property
     def said(self) -> str:
-        """By how much the later head changes, beside the other heads of the earlier one's layer."""
+        """By how much the later head changes on average, beside others of the earlier's layer."""
         said = [
-            f"Out of only its {'queries' if role == 'query' else 'keys'}, the rows of its map move "
-            f"by {distances[self.earlier.head]:.3f} on average (Jensen-Shannon distance: 0 is the "
-            f"same, 1 no key in common){self._beside(distances)}."
+            f"Without it in the {'queries' if role == 'query' else 'keys'}, rows of the map move "
+            f"by {distances[self.earlier.head]:.3f}{self._beside(distances)}."
             for role, distances in self.distances.items()
         ]
         if (change := self.change_value) is not None:
             said.append(
-                f"Out of only its values, its map stays, and its output changes by "
-                f"{change[self.earlier.head]:.2f} of its length on average{self._beside(change)}."
+                f"Without it in the values, the output changes by "
+                f"{change[self.earlier.head]:.3f} of its length{self._beside(change)}."
             )
         return " ".join(said)
 
     def _beside(self, values: Doubles) -> str:
         rest = np.delete(values, self.earlier.head)
-        return f"; without another head of the same layer by {rest.mean():.3f}" if rest.size else ""
+        return f" ({rest.mean():.3f} without another head of that layer)" if rest.size else ""
 
 
 def map_distances(weights: Doubles, others: Doubles) -> Doubles:

@@ -71,8 +71,8 @@ def show_composition(selection: Selection) -> None:
         )
     edges = found.strongest(_MOST)
     with drawing:
-        st.caption(found.against_random)
-        with st.expander("What an edge is", key="how-edges", type="compact"):
+        with st.expander("What an edge is, and chance", key="how-edges", type="compact"):
+            st.caption(found.against_random)
             st.caption(
                 f"The {len(edges)} strongest are drawn, and the chosen one: a line goes from a "
                 "head to the later one that reads it, by its queries, keys or values. ± is the "
@@ -161,11 +161,13 @@ def _show_path(selection: Selection, edge: Edge) -> None:
     trace = trace_of(selection.run, selection.step, selection.text)
     found = ask_trace(path, selection.run, trace, edge.earlier, edge.later)
     earlier, later = head_label(edge.earlier), head_label(edge.later)
-    st.markdown(f"**{earlier} → {edge.role} of {later}**, in this sentence")
-    st.caption(
-        f"What {earlier} wrote is taken out of only one side of {later}, all else of the pass "
-        f"being as it was, divisors of norms held. {found.said}"
+    st.markdown(
+        f"**{earlier} → {edge.role} of {later}**, in this sentence",
+        help=f"What {earlier} wrote is taken out of only one side of {later}, all else of the pass "
+        "being as it was, divisors of norms held. Numbers are means over queries; rows of a map "
+        "move by the Jensen-Shannon distance: 0 is the same, 1 no key in common.",
     )
+    st.caption(found.said)
     if edge.role in found.maps:
         change = found.maps[edge.role][edge.earlier.head] - found.weights
         arguments = map_arguments(make_grid(trace, edge.later.kind), selection.theme)

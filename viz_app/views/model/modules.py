@@ -121,7 +121,8 @@ def show_presets(selection: Selection, _: Trace) -> None:
     show_heading(
         "This run beside the presets",
         "≠ marks what differs from this run. A preset is what a training begins from "
-        "(`python -m headwise.model.train --preset …`); each value can be changed.",
+        "(`python -m headwise.model.train --preset …`); each value can be changed. A setting "
+        "unfolds into what it changes.",
     )
     own = selection.run.config
     if own is None:
@@ -133,7 +134,7 @@ def show_presets(selection: Selection, _: Trace) -> None:
         for name, (label, note) in _ROWS.items()
     ]
     with st.container(key="presets"):
-        st.html(comparison_table(["this run", *PRESETS], rows, notes="what it changes"))
+        st.html(comparison_table(["this run", *PRESETS], rows))
 
 
 def _format(model: TransformerConfig, name: str) -> str:

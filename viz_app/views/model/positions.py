@@ -101,11 +101,11 @@ def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
     show_heading(
         "Some dimensions as waves",
         "Each position gets the values at its dots. Wavelengths are in positions: 2π · "
-        f"10000^(2i/{d_model}), from 2π to almost 10000 · 2π.",
+        f"10000^(2i/{d_model}), from 2π to almost 10000 · 2π.\n\n"
+        f"$$\n{encoding_formula(order, d_model)}\n$$",
     )
     words, picture = st.columns([2, 3], gap="medium")
     with words:
-        st.latex(encoding_formula(order, d_model))
         dimensions = st.multiselect(
             "Dimensions",
             range(d_model),
@@ -146,11 +146,15 @@ def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
 def _show_two(selection: Selection, side: TraceSide, order: Order) -> None:
     """Draw two positions over all dimensions, and say in numbers how they differ."""
     d_model, length = selection.run.description.d_model, _length(side)
-    show_heading("Two positions side by side")
+    show_heading(
+        "Two positions side by side",
+        f"The dot product of an encoding with itself is D / 2 = {d_model // 2}.",
+    )
     chosen = st.multiselect(
         "Two positions (pos, from 0)",
         range(length),
         max_selections=2,
+        label_visibility="collapsed",
         **control(
             "positions", "Positions", default=_TWO, usable=range(length).__contains__, most=2
         ),
@@ -171,10 +175,10 @@ def _show_two(selection: Selection, side: TraceSide, order: Order) -> None:
         "to the longest",
     )
     st.caption(
-        f"Their dot product is {float(pair[0] @ pair[1]):.2f}; that of an encoding with itself is "
-        f"D / 2 = {d_model // 2}. They differ most in dimension {most}, the "
-        f"{'cosine' if cosine[most] else 'sine'} at i = {where}: {first:.2f} and {second:.2f}. "
-        f"{np.mean(apart < _ALIKE):.0%} of the dimensions differ by less than {_ALIKE}."
+        f"Their dot product is {float(pair[0] @ pair[1]):.3g}. They differ most in dimension "
+        f"{most}, the {'cosine' if cosine[most] else 'sine'} at i = {where}: {first:.2f} and "
+        f"{second:.2f}. {np.mean(apart < _ALIKE):.0%} of the dimensions differ by less than "
+        f"{_ALIKE}."
     )
 
 
@@ -186,11 +190,9 @@ def _show_distances(selection: Selection, side: TraceSide, order: Order) -> None
         "Their dot product by distance",
         "It depends on the distance k only, not on p; it is the same for -k, and largest at 0: "
         f"D / 2 = {d_model // 2}. Of the {length * (length + 1) // 2:,} pairs of these {length} "
-        f"positions none departs from the curve by more than {power_of_ten(off)}.",
-    )
-    st.latex(
-        r"\begin{aligned} & \mathrm{PE}(p) \cdot \mathrm{PE}(p + k) \\ & = "
-        rf"\sum_{{i=0}}^{{{d_model // 2 - 1}}} \cos(k / 10000^{{2i/{d_model}}}) \end{{aligned}}"
+        f"positions none departs from the curve by more than {power_of_ten(off)}.\n\n"
+        r"$$\mathrm{PE}(p) \cdot \mathrm{PE}(p + k) = "
+        rf"\sum_{{i=0}}^{{{d_model // 2 - 1}}} \cos(k / 10000^{{2i/{d_model}}})$$",
     )
     curve = similarity_by_distance(length, d_model)
     show_figure(

@@ -269,14 +269,7 @@ def _ask_for_text(run: Run) -> str:
         # and never answered, and that goes before it.
         bound["value"] = st.session_state.pop(bound["key"])
     with st.container(horizontal=True, gap="small", key="sentence-row"):
-        text = st.text_area(
-            label,
-            height="content",
-            placeholder=f"{label}: type it and press Enter",
-            label_visibility="collapsed",
-            **bound,
-        )
-        if examples:
+        if examples:  # on the left, where it stays when more comes on the right
             st.menu_button(
                 "Examples",
                 list(examples)[:_MOST_EXAMPLES],
@@ -288,6 +281,13 @@ def _ask_for_text(run: Run) -> str:
                 format_func=escape_markdown,
                 on_click=lambda: change_view(sentence=examples[st.session_state["example"]]),
             )
+        text = st.text_area(
+            label,
+            height="content",
+            placeholder=f"{label}: type it and press Enter",
+            label_visibility="collapsed",
+            **bound,
+        )
         # Translate has the translation there, and pages of one target what forces another one.
         st.session_state["beside_sentence"] = st.container(
             horizontal=True, gap="small", key="beside-sentence"
