@@ -267,7 +267,7 @@ def _shade(onset: OverfittingOnset, colour: str, steps: StepAxis) -> Properties:
 
 def _overfitting(name: str, onset: OverfittingOnset, colour: str, above: int) -> Properties:
     """Return an annotation, ``above`` pixels over the charts, that names what is shaded."""
-    words = f"lowest at step {onset.step:,}, from there on it rises: overfitting"
+    words = f"lowest at step {onset.step:,}, higher from there on: overfitting"
     text = f'<span style="color:{colour}">■</span> {escape_plotly(name)}: valid loss is {words}'
     across = {"x": 0, "xref": "paper", "xanchor": "left"}
     down = {"y": 1, "yref": "paper", "yanchor": "top", "yshift": above}

@@ -211,7 +211,7 @@ def test_overfitting_is_shaded_and_named_and_unsmoothed_values_are_pale() -> Non
     [shade] = [shape for shape in figure.layout.shapes if shape.type == "rect"]
     assert (shade.x0, shade.x1, shade.xref, shade.fillcolor) == (20, 30, "x", LIGHT.series[1])
     assert figure.layout.annotations[-1].text.endswith(
-        "&lt;b&gt;: valid loss is lowest at step 20, from there on it rises: overfitting"
+        "&lt;b&gt;: valid loss is lowest at step 20, higher from there on: overfitting"
     )
     behind = figure.data[2]
     np.testing.assert_array_equal(behind.y, np.float32(raw["train_loss"].values))

@@ -28,6 +28,7 @@ from headwise.viz_app.analysis.rollout import rollout_of
 from headwise.viz_app.figures.heads import tile
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import mixed_tokens, residual_norm_maps
+from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate.sinks.found import Sink
@@ -35,7 +36,7 @@ from headwise.viz_app.views import caches
 from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.target import describe_ending, word_probabilities
 from tests.floats import assert_near, near
-from tests.viz_app.measures import made_up_means
+from tests.viz_app.measures import made_up_means, made_up_measures
 from tests.viz_app.views.driver import (
     CATS,
     CATS_TRANSLATED,
@@ -589,6 +590,18 @@ def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
     rho = spearmanr(*(torch.cat([of[kind].ravel() for kind in KINDS]) for of in (zero, costs)))
     told = f"The rank correlation with what zero in its place costs is {rho.statistic:+.2f}, "
     assert told in app.captions
+    assert "of the two rankings" not in app.captions
+
+    measures = made_up_measures(60, sha256=loaded.sha256)
+    write_measures(folder, measures)
+    app = start_page("translate", own_root, **at)
+    here, there = (
+        np.concatenate([np.ravel(of[kind]) for kind in KINDS])
+        for of in (costs, measures.values["mean_ablation"])
+    )
+    rank, rho = 1 + (there > there[here.argmax()]).sum(), spearmanr(here, there).statistic
+    assert f"is number {rank} of 18 there, {there[here.argmax()]:.3f} nats a token" in app.captions
+    assert f"The rank correlation of the two rankings is {rho:+.2f}, " in app.captions
 
     made_up_means(60, sha256="other").write(folder)
     app = start_page("translate", own_root, **at)

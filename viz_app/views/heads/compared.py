@@ -113,8 +113,8 @@ def _errors_of_costs(run: Run, measures: Measures, heads: Sequence[Head]) -> tup
     if costs is None:
         own = [float(measures.cost_errors[head.kind][head.layer, head.head]) for head in heads]
         return independent_errors(own), (
-            "taken as if each head were measured on other sentences, which is more than it is on "
-            f"the same: costs by sentence were not kept when this was measured{problem}"
+            "taken as if each head were measured on other sentences, which is mostly more than "
+            f"on the same: costs by sentence were not kept when this was measured{problem}"
         )
     places = [list(run.description.all_heads()).index(head) for head in heads]
     return difference_errors(all_costs(costs)[:, places], costs.tokens), (
@@ -171,7 +171,7 @@ def change_note(run: Run, measures: Measures, name: str, head: Head, what: str) 
     return (
         f"from checkpoint {earlier:,} to {measures.step:,} its {what} changed by "
         f"{with_error(difference, error, '+.3f')}{unit}, on the same sentences"
-        f"{'' if sure else ': no more than chance'}"
+        f"{'' if sure else ', which may be chance'}"
     )
 
 

@@ -211,7 +211,7 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
             onset = run.overfitting
             notes.append(
                 f"{escape_markdown(run.name)}: valid loss is lowest at step {onset.step:,} "
-                f"({onset.loss:.2f} nats), from there on it rises while train loss falls: "
+                f"({onset.loss:.2f} nats), it is higher from there on while train loss falls: "
                 "overfitting."
             )
         if run.change is not None:

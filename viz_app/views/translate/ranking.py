@@ -16,6 +16,7 @@ from headwise.viz_app.analysis.head_ranking import correlation_in_words, rank_he
 from headwise.viz_app.analysis.labels import KIND_NAMES, NO_SUM_NOTE, OFF_NOTE
 from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.figures.heads import cost_map
+from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
 from headwise.viz_app.measuring.sentence import MeasuredSentence, measure_sentence
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
@@ -161,20 +162,23 @@ def _rank_by_cost(selection: Selection, trace: Trace) -> list[tuple[Head, float]
             [zero[head] for head, _ in ranked], [cost for _, cost in ranked], "heads"
         ):
             st.caption(f"The rank correlation with what zero in its place costs is {both}.")
-    if means is None and (measures := measures_of(run, [step]).by_step.get(step)) is not None:
-        st.caption(_beside_corpus(ranked, measures))
+    name = "cost" if means is None else MEAN_ABLATION
+    measures = measures_of(run, [step]).by_step.get(step)
+    if measures is not None and rank_heads(measures.values[name]):
+        st.caption(_beside_corpus(ranked, measures, name))
     return ranked
 
 
-def _beside_corpus(ranked: Sequence[tuple[Head, float]], measures: Measures) -> str:
-    """Say how the ranking of one sentence relates to that of a corpus."""
-    places = {head: place for place, (head, _) in enumerate(rank_heads(measures.values["cost"]), 1)}
+def _beside_corpus(ranked: Sequence[tuple[Head, float]], measures: Measures, name: str) -> str:
+    """Say how the ranking of one sentence relates to that of a corpus by a measure."""
+    values = measures.values[name]
+    places = {head: place for place, (head, _) in enumerate(rank_heads(values), 1)}
     shared = [(head, cost) for head, cost in ranked if head in places]
-    there = [float(measures.values["cost"][h.kind][h.layer, h.head]) for h, _ in shared]
+    there = [float(values[h.kind][h.layer, h.head]) for h, _ in shared]
     here = [cost for _, cost in shared]
     first = "; ".join(
         f"{head_label(head)} is number {places[head]} of {len(places)} there, "
-        f"{with_error(there[place], error_of(measures, 'cost', head))} nats a token"
+        f"{with_error(there[place], error_of(measures, name, head))} nats a token"
         for place, (head, _) in enumerate(shared[:_FIRST])
     )
     said = f"Over {measures.corpus.sentences:,} sentences, against {targets_of(measures)}: {first}."
