@@ -84,7 +84,8 @@ class Whole:
             app.choose(inside=step)
             assert app.errors == []
             self.charts |= app.charts
-            self.captions += [unescaped(each.value) for each in app.caption]
+            for each in app.caption:
+                self.captions += map(unescaped, (each.value, each.proto.help))
             self.formulas += [each.value.strip("$\n ") for each in app.latex]
         app.choose(inside="scores")
 
@@ -248,7 +249,7 @@ def test_vectors_that_are_compared_have_one_scale(whole: Whole) -> None:
 
 
 def test_it_says_how_far_all_is_from_what_the_model_computed(whole: Whole) -> None:
-    said = caption(whole, "Computed here")
+    said = caption(whole, "From what entered the layer")
     distances = re.findall(r"([a-z -]+) (\de[+-]\d+|0)(?=[,.])", said.replace("−", "-"))
     assert len(distances) == 9
     assert [name for name, distance in distances if float(distance) > 1e-4] == []

@@ -124,6 +124,7 @@ def _show_step(selection: Selection, trace: Trace) -> None:
     off = deviations(record, head, row)
     largest = ", ".join(f"{name} {power_of_ten(deviation)}" for name, deviation in off.items())
     st.caption(
-        "Computed here in double precision, from what entered the layer and its weights. Largest "
-        f"distance from what the model computed: {escape_markdown(largest)}."
+        "All of this is computed here, in double precision.",
+        help="From what entered the layer and from its weights. Largest distance from what the "
+        f"model computed: {escape_markdown(largest)}.",
     )

@@ -170,7 +170,7 @@ def _show_over_training(selection: Selection, measures: Measures, head: Head) ->
 def _show_examples(selection: Selection, measures: Measures, head: Head) -> None:
     """Draw the strongest rows of a head as query and key; a click opens one on Translate."""
     found = measures.examples.get(head, ())[:_MOST_EXAMPLES]
-    if not found or (current_page() == "heads" and view().heads.heads == "atlas"):  # has them all
+    if not found or current_page() == "heads":  # whose atlas has them all
         return
     st.caption("Strongest: query → key")
     with st.container(gap=None, key="head-examples"):

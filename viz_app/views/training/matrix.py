@@ -185,7 +185,11 @@ def _show_lines(
     if not shown:
         return
     title = f"{head_label(head)} over training"
-    st.markdown(f"**{title}**")
+    st.markdown(
+        f"**{title}**",
+        help="Measures from 0 to 1 of this head: the chosen one and the largest of the others; the "
+        f"vertical line is at step {selection.step:,}.",
+    )
     figure = measure_lines(
         shown, steps=steps, theme=selection.theme, marked=steps.index(selection.step)
     )
@@ -194,10 +198,6 @@ def _show_lines(
         key="head_lines",
         alt=f"{title}: {', '.join(shown)}, by training step",
         name=f"measures-of-{head[0]}-layer{head[1] + 1}-head{head[2] + 1}",
-    )
-    st.caption(
-        "Measures from 0 to 1 of this head: the chosen one and the largest of the others; the "
-        f"vertical line is at step {selection.step:,}."
     )
     measured = {step: by_step[step] for step in steps if step in by_step}
     last = list(measured.values())[-1]

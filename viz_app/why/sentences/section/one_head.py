@@ -24,7 +24,8 @@ _WIDTH = 440
 
 def show_pair_maps(selection: Selection, pair: SentencePair) -> None:
     """Ask for a head and draw its maps."""
-    show_heading("One head in both")
+    note = f"{_apart(pair)} A weight says where the head looks, not what it brings from there."
+    show_heading("One head in both", note)
     head = choose_head(selection.run.description)
     kind, layer, number = head
     grids = make_grid(pair.a, kind), make_grid(pair.b, kind)
@@ -54,7 +55,6 @@ def show_pair_maps(selection: Selection, pair: SentencePair) -> None:
             alt=f"{head_label(head)}: weights in B minus those in A where tokens correspond",
             name=f"{name}-difference",
         )
-    st.caption(f"{_apart(pair)} A weight says where the head looks, not what it brings from there.")
 
 
 def _apart(pair: SentencePair) -> str:

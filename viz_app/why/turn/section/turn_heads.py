@@ -90,9 +90,14 @@ def _show_translations(selection: Selection, trace: Trace, anew: Trace, turned: 
 
 def _show_sliders(head: Head, turned: Turned) -> None:
     """Draw a slider for the chosen head and for each that is turned, and buttons to reset them."""
-    show_heading("Steering by strength")
+    show_heading(
+        "Steering by strength",
+        "The strength multiplies what the head writes, before W_O: 1 is the model, 0 is off, below "
+        "0 it writes the opposite. Beyond 1 the model is where no training has been: what it "
+        f"writes then says less of what the head is for. {OFF_NOTE}",
+    )
     strengths = {each.head: each.strength for each in turned.strengths}
-    for place, each in enumerate(dict.fromkeys([head, *strengths])):
+    for each in dict.fromkeys([head, *strengths]):
         strength = strengths.get(each, 1.0)
         with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
             st.slider(
@@ -112,12 +117,6 @@ def _show_sliders(head: Head, turned: Turned) -> None:
                 type="tertiary",
                 on_click=_set_strength,
                 args=(each, 1.0 if strength != 1 else 0.0),
-            )
-        if not place:
-            st.caption(
-                "The strength multiplies what the head writes, before W_O: 1 is the model, 0 is "
-                "off, below 0 it writes the opposite. Beyond 1 the model is where no training has "
-                f"been: what it writes then says less of what the head is for. {OFF_NOTE}"
             )
 
 

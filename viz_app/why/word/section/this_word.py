@@ -143,8 +143,9 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
     norms = what_is_held(selection.run.description)
     off = power_of_ten(abs(account.deviation))
     st.markdown(
-        f"{said} Below, this difference is a sum of what each part of the decoder wrote into the "
-        f"stream at this position (direct logit attribution; {norms}; the sum misses it by {off})."
+        f"{said} The bars add up to this.",
+        help="They are what each part of the decoder wrote into the stream at this position "
+        f"(direct logit attribution; {norms}; the sum misses it by {off}).",
     )
     st.markdown(say_largest(trace, account, names[0]))
 
