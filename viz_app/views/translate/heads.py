@@ -234,8 +234,8 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
             allowed=grid.allowed,
             start=(selected or 0, column or 0),
             label=f"Cells of {shown.name}: arrow keys move",
-            hint=f"Click a cell, or press Enter, to {_cell_answers()}"
-            + "; a row's label, or space, to choose its position" * steps
+            hint=f"Click a cell (Enter) to {_cell_answers()}"
+            + "; a row's label (space) to choose it" * steps
             + ".",
             container="large-map",
             theme=selection.theme,

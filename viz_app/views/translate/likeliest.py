@@ -13,7 +13,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.translate.step import STEP_PANELS, alternatives, force
 
-_MOST_TOKENS, _MOST_CLOSE = 5, 6
+_MOST_TOKENS, _MOST_CLOSE = 5, 3
 _CLOSE = 0.1
 """Two probabilities that differ by less are called close."""
 
