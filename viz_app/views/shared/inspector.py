@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from html import escape
 from typing import Any, ParamSpec, TypeVar
@@ -85,7 +85,11 @@ def inspector(selection: Selection, trace: Trace | None = None) -> Iterator[None
             _show_over_training(selection, measures, head)
             _show_examples(selection, measures, head)
         with picture:
-            _show_map(selection, trace or shown_trace(selection), head)
+            if trace is None:
+                with suppress(ValueError):  # as of a sentence that is too long, which others say
+                    trace = shown_trace(selection)
+            if trace is not None:
+                _show_map(selection, trace, head)
 
 
 def _say_what_it_does(selection: Selection, measures: Measures | None, head: Head) -> None:
@@ -97,7 +101,7 @@ def _say_what_it_does(selection: Selection, measures: Measures | None, head: Hea
     plain, said = map(escape_markdown, head_in_words(run, measures, head))
     over = f"{measures.corpus.sentences:,} sentences"
     by_chance = words_by_chance(run, measures, run.description.all_heads())
-    st.markdown(f"{name}: {plain} ({over})", help=f"Over {over}: {said}. {by_chance}")
+    st.markdown(f"{name}: {plain}", help=f"Over {over}: {said}. {by_chance}")
 
 
 def _show_ways(selection: Selection, measures: Measures | None, head: Head) -> None:
