@@ -41,7 +41,11 @@ NAMES: dict[Kind, str] = {
     "cross": "Cross",
 }
 """Kinds of attention as the page names them."""
-_WRITTEN = {**NAMES, "joint": "each kind", "own": "your own", "all": "all heads"}
+_WRITTEN = {
+    **NAMES,
+    **{"joint": "each kind", "own": "your own", "all": "all heads"},
+    **{"heads": "Heads by step", "translations": "Translations", "compare": "Compare"},
+}
 """Choice as the address has it → its label, if that is another."""
 _MENUS = {
     **dict.fromkeys(("show", "rows", "special", "renormalised"), "reading"),

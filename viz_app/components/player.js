@@ -106,7 +106,8 @@ function translation(frame, data) {
     const shade = frame.shades[at];
     return html("bdi", "", text, { style: `background: ${data.shades[shade]}; color: ${data.inks[shade]}` });
   });
-  const row = html("div", "tokens", tokens, { dir: "auto", lang: data.language });
+  const read = { tabIndex: 0, role: "group", ariaLabel: "Translation" }; // long ones scroll
+  const row = html("div", "tokens", tokens, { dir: "auto", lang: data.language, ...read });
   return html("div", "", [row, html("div", "score", frame.score)]);
 }
 
