@@ -76,9 +76,9 @@ def test_a_measure_of_ones_own_at_all_checkpoints(run: TrainedRun) -> None:
 
 def test_ours_by_name_of_one_checkpoint(run: TrainedRun) -> None:
     checkpoint = headwise.open("tiny", root=run.folder.parent).at(20)
-    table = headwise.measure(checkpoint, PAIRS, ours=["cost", "qk_norm"])
+    table = headwise.measure(checkpoint, PAIRS, ours=["cost", "qk_norm", "mean_ablation"])
     assert set(table["step"]) == {20}
-    assert set(table["measure"]) == {"cost", "qk_norm"}
+    assert set(table["measure"]) == {"cost", "qk_norm", "mean_ablation"}
     tokens, total = 0, 0.0
     for source, target in PAIRS:
         ids = run.tokenizers.encode_source(source), run.tokenizers.encode_target(target)
@@ -88,6 +88,9 @@ def test_ours_by_name_of_one_checkpoint(run: TrainedRun) -> None:
     assert row["value"] == pytest.approx(total / tokens, abs=1e-5)
     assert (row["layer"], row["number"]) == (2, 3)
     assert table[table["measure"] == "qk_norm"]["error"].isna().all()
+    costs, ablated = (table[table["measure"] == name] for name in ("cost", "mean_ablation"))
+    assert len(ablated) == len(costs) == 18
+    assert not np.isclose(ablated["value"], costs["value"].to_numpy(), rtol=1e-3, atol=0).any()
 
 
 @pytest.mark.parametrize(
