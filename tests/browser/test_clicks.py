@@ -84,7 +84,7 @@ def test_the_map_is_walked_by_arrow_keys_and_read_out(app: App, traced: Traced) 
         ("Home", (1, 0)),
     ):
         app.page.keyboard.press(key)
-        said = f"query {grid.rows[row]}, key {grid.columns[column]}: weight {{:.4f}}"
+        said = f"query {grid.rows[row]}, key {grid.columns[column]}: weight {{:#.3g}}"
         told = printed(said, weights[row, column], dtype=np.float32, size=1)
         expect(status).to_have_text(either(told))
     app.page.keyboard.press(" ")

@@ -221,7 +221,7 @@ function listConnections(status, data, isDrawn, at) {
     const other = asQuery ? label(bundle.to, bundle.keys[i]) : label(bundle.from, bundle.queries[i]);
     const swatch = html("b", "", asQuery ? "looks at " : "seen by ");
     swatch.style.color = bundle.colour;
-    status.append(place ? " · " : "", swatch, `${other} ${bundle.weights[i].toFixed(3)}`);
+    status.append(place ? " · " : "", swatch, `${other} ${bundle.weights[i].toPrecision(3)}`);
   });
   if (heaviest.length > MOST_LISTED) status.append(` · ${heaviest.length - MOST_LISTED} more`);
 }

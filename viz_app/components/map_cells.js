@@ -120,6 +120,6 @@ function show(state) {
     height: `${100 / data.rows.length}%`,
   });
   const weight = weights[row * data.columns.length + column];
-  const value = Number.isNaN(weight) ? "masked" : `weight ${weight.toFixed(4)}`;
+  const value = Number.isNaN(weight) ? "masked" : `weight ${weight.toPrecision(3)}`;
   status.textContent = `query ${data.rows[row]}, key ${data.columns[column]}: ${value}`;
 }

@@ -216,7 +216,7 @@ export function said(stage, frame) {
   const weight = weightOf(stage, frame, at);
   const which = data.layers * data.heads > 1 ? `layer ${at.layer + 1} · head ${at.head + 1}: ` : "";
   const [row, column] = [html("b", "", data.rows[at.row]), html("b", "", data.columns[at.column])];
-  const written = weight === null ? "masked" : `weight ${weight.toFixed(2)}`;
+  const written = weight === null ? "masked" : `weight ${weight.toPrecision(3)}`;
   return [`${which}query `, row, " · key ", column, ` · ${written}`];
 }
 

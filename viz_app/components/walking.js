@@ -58,7 +58,7 @@ function cellsOf(chart, table) {
       left: x._offset + x.d2p(trace.x?.[across] ?? across),
       top: y._offset + y.d2p(trace.y?.[down] ?? down),
       size,
-      said: `${row}, ${table.head[across + 1]}: ${typeof value === "number" ? value.toFixed(4) : value}`,
+      said: `${row}, ${table.head[across + 1]}: ${typeof value === "number" ? value.toPrecision(3) : value}`,
     })),
   );
 }

@@ -144,7 +144,7 @@ def contribution_bars(
 ) -> go.Figure:
     """Draw what each of K dimensions adds to q·k: bars q_i k_i, with q_i and k_i on hover."""
     products = np.asarray(products, np.float32)
-    factors = "%{customdata[0]:.3f} × %{customdata[1]:.3f} = %{y:.3f}"
+    factors = "%{customdata[0]:.3r} × %{customdata[1]:.3r} = %{y:.3r}"
     bars = {
         "type": "bar",
         "x": list(range(len(products))),

@@ -105,7 +105,7 @@ def measure_lines(
     A vertical line is at the checkpoint whose index is ``marked``.
     """
     every = max(1, math.ceil(len(steps) / 20))
-    said = {name: f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.2f}}" for name in lines}
+    said = {name: f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3r}}" for name in lines}
     return line_chart(
         [
             _line(values, steps, **look(place, theme), name=name, hover=said[name])
@@ -143,7 +143,7 @@ def named_lines(
     heights = _spread((values[-1] - least) / (most - least) * inner, inner)
     left, right = 56, 42 + 8 * min(_LONGEST, max(map(len, names), default=0))
     clicks = [str(step) for step in steps]
-    hovers = [f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}" for name in names]
+    hovers = [f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3r}}" for name in names]
     end = {"x": 1, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "middle"}
     font = {"color": theme.text, "size": 13}
     return line_chart(

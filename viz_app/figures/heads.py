@@ -181,7 +181,7 @@ def cost_map(
     """
     limit = max((float(np.abs(cells).max()) for cells in costs.values()), default=0) or 1.0
     limits, scale = (-limit, limit), difference_scale(theme)
-    data, layout = _kinds(costs, "{:+.3f} nats", limits, scale, names, selected, theme)
+    data, layout = _kinds(costs, "{:+#.3g} nats", limits, scale, names, selected, theme)
     bar = printed_bar("cost (nats)", limits=limits, scale=scale, theme=theme)
     return new_figure(theme, [*data, bar], layout)
 
@@ -199,7 +199,7 @@ def distance_map(
     colours in a picture of the other theme.
     """
     scale = weight_scale(theme)
-    data, layout = _kinds(distances, "distance {:.3f}", (0, 1), scale, names, selected, theme)
+    data, layout = _kinds(distances, "distance {:#.3g}", (0, 1), scale, names, selected, theme)
     cells, markers = data
     if cells.pop("texttemplate"):
         # Plotly would write them in grey, which is lost on shades in the middle.

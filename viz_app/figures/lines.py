@@ -133,7 +133,7 @@ def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: 
         line(places, values, colour=colour, mode="lines")
         for values, colour in zip(curves.T, theme.series, strict=False)
     ]
-    hovers = [f"pos %{{x}}<br>dimension {number}<br>%{{y:.3f}}" for number in dimensions]
+    hovers = [f"pos %{{x}}<br>dimension {number}<br>%{{y:.3r}}" for number in dimensions]
     dots = [
         line(positions, values, colour=colour, mode="markers", hover=hover)
         for values, hover, colour in zip(encoded.T, hovers, theme.series, strict=False)
@@ -144,6 +144,7 @@ def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: 
         x={"title": "pos", "range": [-0.5, len(encoded) - 0.5]},
         y={"range": [-1.08, 1.08], "tickvals": [-1, 0, 1]},
         margin={"l": 40, "r": 12},
+        height=220,
     )
 
 
@@ -190,7 +191,7 @@ def encoding_curves(
             colour=colour,
             name=f"pos {position}",
             mode="lines",
-            hover=f"pos {position}<br>{what} %{{x}}<br>%{{y:.3f}}",
+            hover=f"pos {position}<br>{what} %{{x}}<br>%{{y:.3r}}",
             yaxis=of,
             showlegend=of == "y",
         )
@@ -205,7 +206,7 @@ def encoding_curves(
         y={"title": "sine", "domain": [0.54, 1], **waves_of},
         yaxis2=axis(title="cosine", domain=[0, 0.46], showgrid=True, **waves_of),
         margin={"l": 52, "r": 12, "t": 30},
-        height=290,
+        height=240,
         legend=LEGEND_ABOVE | LEGEND_NAMES,
     )
 
@@ -213,7 +214,7 @@ def encoding_curves(
 def distance_curve(similarity: NDArray[np.floating], *, theme: Theme) -> go.Figure:
     """Draw the dot product of two encodings by the distance of their positions, from 0."""
     distances, least, most = np.arange(len(similarity)), similarity.min(), similarity.max()
-    hover = "distance %{x}<br>product %{y:.3f}"
+    hover = "distance %{x}<br>product %{y:.3r}"
     return line_chart(
         [line(distances, similarity, colour=theme.series[0], hover=hover)],
         theme=theme,
@@ -230,7 +231,7 @@ def bias_curves(
 
     The bias is (heads, distances); distances rise, and below 0 the key comes before the query.
     """
-    said = [f"{escape_plotly(name)}<br>distance %{{x}}<br>adds %{{y:.3f}}" for name in names]
+    said = [f"{escape_plotly(name)}<br>distance %{{x}}<br>adds %{{y:.3r}}" for name in names]
     return line_chart(
         [
             line(distances, values, **look(head, theme), name=name, hover=hover)

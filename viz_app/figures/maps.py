@@ -71,7 +71,7 @@ def attention_map(
     key.
     """
     theme, shapes = axes["theme"], []
-    hover = f"{query} %{{y}}<br>key %{{x}}<br>{escape_plotly(measured)} %{{z:.4f}}"
+    hover = f"{query} %{{y}}<br>key %{{x}}<br>{escape_plotly(measured)} %{{z:.3r}}"
     data, layout = matrix(weights, measured=measured, hover=hover, **axes)
     if selected is not None:
         more = max(0, label_width(axes["rows"]) + _MARK - layout["margin"]["l"])
@@ -104,7 +104,7 @@ def row_marks(rows: Sequence[int], count: int, colour: str) -> Properties:
 
 def difference_map(difference: Floats, **axes: Unpack[MapAxes]) -> go.Figure:
     """Draw the difference of two attention maps, (Q, M), on the fixed range -1 to 1."""
-    hover = "query %{y}<br>key %{x}<br>difference %{z:+.4f}"
+    hover = "query %{y}<br>key %{x}<br>difference %{z:+.3r}"
     drawn = matrix(difference, measured="difference", hover=hover, signed=True, **axes)
     return new_figure(axes["theme"], *drawn)
 
@@ -161,7 +161,7 @@ def similarity_map(
     axes = MapAxes(
         rows=labels, columns=labels, row_title="", column_title="", theme=theme, width=width
     )
-    hover = "%{y}<br>%{x}<br>cosine %{z:.3f}"
+    hover = "%{y}<br>%{x}<br>cosine %{z:.3r}"
     drawn = matrix(similarity, measured="cosine", hover=hover, signed=True, **axes)
     return new_figure(theme, *drawn)
 
@@ -224,7 +224,7 @@ def vector_map(
     ``apart`` is a row that has a limit of its own, drawn over it by trace 1, and that limit. Rows
     take about as many pixels as there is ``room``.
     """
-    scale, hover = difference_scale(theme), "%{y}<br>dimension %{x}<br>%{z:.3f}"
+    scale, hover = difference_scale(theme), "%{y}<br>dimension %{x}<br>%{z:.3r}"
     z, bar = vectors.astype(np.float32), colour_bar(theme, "value")
     data = [heat_map(z, (-limit, limit), scale, hover=hover, colorbar=bar)]
     if apart is not None:
@@ -253,7 +253,7 @@ def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0
     cells.hovertemplate = f"pos {cells.hovertemplate}"
     layout.margin.l = 52
     # Rows may be lower than a label: only some have one.
-    layout.height = round(46 + min(22.0, max(4.0, 260 / len(positions))) * len(positions))
+    layout.height = round(46 + min(22.0, max(4.0, 200 / len(positions))) * len(positions))
     # Fewer labels than fit: of numbers, steps of 5 or 10 are read at a glance.
     every = 5 if len(positions) < 80 else 10
     layout.yaxis.update(title={"text": "pos", "standoff": 4}, dtick=every)
@@ -293,7 +293,7 @@ def score_stages(
     left, top = label_width(names), label_width(columns)
     cell = min(_LARGEST_STAGE, max(1.0, (width - left - 12) / len(columns)))
     given: Properties = {
-        "hover": "%{y}<br>key %{x}<br>%{z:.4f}",
+        "hover": "%{y}<br>key %{x}<br>%{z:.3r}",
         "xgap": 1,
         "ygap": 3,
         "showscale": False,

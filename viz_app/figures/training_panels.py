@@ -97,10 +97,10 @@ class Panel:
 
 
 PANELS = (
-    Panel("loss, nats per token", ("train_loss", "train_sample_loss", "valid_loss"), ".4f", {}),
-    Panel("BLEU", ("bleu",), ".2f"),
+    Panel("loss, nats per token", ("train_loss", "train_sample_loss", "valid_loss"), ".3r", {}),
+    Panel("BLEU", ("bleu",), ".3r"),
     Panel("learning rate", ("learning_rate",), ".3~g", _FROM_0 | {"exponentformat": "e"}),
-    Panel("chrF", ("chrf",), ".2f"),
+    Panel("chrF", ("chrf",), ".3r"),
     Panel("norm of the gradient", ("gradient_norm",), ".4~g"),
     Panel(
         "target tokens per second", ("tokens_per_second",), ",.0f", _FROM_0 | {"tickformat": ",d"}

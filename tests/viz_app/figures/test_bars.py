@@ -85,6 +85,6 @@ def test_each_dimension_has_a_bar_of_its_product_with_its_factors(theme: Theme) 
     [drawn] = contribution_bars(query * key, query=query, key=key, theme=theme).data
     np.testing.assert_array_equal(drawn.y, np.float32([0.5, -4.5, 0]))
     np.testing.assert_array_equal(drawn.customdata, np.float32([[2, 0.25], [-1.5, 3], [0.5, 0]]))
-    assert "%{customdata[0]:.3f} × %{customdata[1]:.3f} = %{y:.3f}" in drawn.hovertemplate
+    assert "%{customdata[0]:.3r} × %{customdata[1]:.3r} = %{y:.3r}" in drawn.hovertemplate
     adds, takes = theme.series[:2]
     assert list(drawn.marker.color) == [adds, takes, adds]

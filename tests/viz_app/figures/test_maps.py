@@ -82,7 +82,7 @@ def test_cells_are_drawn_from_the_top_on_their_fixed_range(name: str) -> None:
 
 
 def test_the_mouse_reads_the_cell_of_a_query_or_of_a_head() -> None:
-    cell = "query %{y}<br>key %{x}<br>weight %{z:.4f}<extra></extra>"
+    cell = "query %{y}<br>key %{x}<br>weight %{z:.3r}<extra></extra>"
     assert draw_attention().data[0].hovertemplate == cell
     assert draw_attention(query="head").data[0].hovertemplate == cell.replace("query", "head")
 
