@@ -45,6 +45,7 @@ _WRITTEN = {
     **NAMES,
     **{"joint": "each kind", "own": "your own", "all": "all heads"},
     **{"heads": "Heads by step", "translations": "Translations", "compare": "Compare"},
+    **{"watch": "Watch", "curves": "Curves", "embeddings": "Embeddings"},
 }
 """Choice as the address has it → its label, if that is another."""
 _MENUS = {

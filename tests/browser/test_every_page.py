@@ -285,6 +285,8 @@ def test_what_is_too_wide_wraps(
 ) -> None:
     app = new_app(viewport={"width": width, "height": 4000})
     app.open(path, **choices)
+    for menu in app.page.locator(".st-key-shared-menu button").all():
+        menu.click()
     whole, seen = app.find(
         "place => visible(place).map(each => [each.scrollWidth, each.clientWidth])[0]", place
     )

@@ -57,6 +57,7 @@ def test_training_is_followed_without_a_reload(
         app.page.locator(".stSidebar").get_by_role("button", name="Show it").click()
         app.expect_address(run="live")
         app.go_to("Training")
+        app.choose(training="curves")
 
         # All curves grow; what is drawn is what the log says.
         for name, key in (
