@@ -211,7 +211,7 @@ def test_the_note_names_the_value_and_what_is_shown_instead(root: Path) -> None:
     asked = {"layer": "9", "kind": "<b>\x00", "head": ["1", "2"], "step": "15", "run": "none"}
     assert check(PAGES[0], asked | {"q": "Where?"}, root).splitlines() == [
         "- The address has run=none, which cannot be used here. Run: bpe.",
-        "- The address has step=15, which cannot be used here. Checkpoint, by training step: 20.",
+        "- The address has step=15, which cannot be used here. Checkpoint: 20.",
         "- The address has kind=<b>\\u0000, which cannot be used here. Attention: Cross.",
         "- The address has layer=9, which cannot be used here. Layer: 2.",
         "- The address has head=1 and head=2, which cannot be used here. Head: 1.",

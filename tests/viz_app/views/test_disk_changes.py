@@ -304,7 +304,7 @@ def test_a_training_says_how_far_it_is(start: Start, own_root: Path) -> None:
     assert not training(app)
     with only_writer(own_root / "tiny"):
         (said,) = training(app.run())
-    assert said.endswith("**tiny**, training: step 30 of 60, 25 tokens/s, about 2 min left")
+    assert said.endswith("**tiny**, training: step 30 of 60, loss 2, 25 tokens/s, about 2 min left")
 
 
 def test_another_run_that_is_trained_can_be_opened_if_it_is_sound(
@@ -372,5 +372,5 @@ def test_examples_have_names_of_their_own_and_are_not_too_many(
     assert len(menu.options) == 40
     assert "The first 40 of 502 sample sentences" in menu.help
     assert menu.click(alike[1]).run().widget("sentence").value == alike[1]
-    (about,) = [text.value for text in app.caption if "parameters" in text.value]
+    (about,) = [text.proto.help for text in app.caption if "parameters" in text.value]
     assert "the end" in about  # of the attribution, however long

@@ -34,7 +34,7 @@ def test_points_are_named_coloured_moved_and_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened: list[Any] = []
-    patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
+    patch_views(monkeypatch, "shared", open_page=lambda _, **given: opened.append(given))
     app = start(plane="through training", q=SENTENCES[1].source, **CROSS)
     traces = []
     for each in SENTENCES:
