@@ -52,7 +52,7 @@ def waterfall(
                 "base": np.asarray(bases, dtype=np.float32),
                 "marker": {"color": colours},
                 "hovertext": [
-                    f"{escape_plotly(name)}: {height:+#.3g}"
+                    f"{escape_plotly(name)}: {height:+.3g}"
                     for name, height in zip(names, heights, strict=True)
                 ],
                 "hovertemplate": "%{hovertext}<extra></extra>",
@@ -148,7 +148,7 @@ def heads_map(
                 x,
                 y,
                 value(y, x),
-                f"{escape_plotly(names[y])} · {escape_plotly(tokens[x])}: {drawn[y, x]:+#.3g}",
+                f"{escape_plotly(names[y])} · {escape_plotly(tokens[x])}: {drawn[y, x]:+.3g}",
             )
             for y, x in np.ndindex(*drawn.shape)
             if not np.isnan(drawn[y, x])

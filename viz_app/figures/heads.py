@@ -181,7 +181,7 @@ def cost_map(
     """
     limit = max((float(np.abs(cells).max()) for cells in costs.values()), default=0) or 1.0
     limits, scale = (-limit, limit), difference_scale(theme)
-    data, layout = _kinds(costs, "{:+#.3g} nats", limits, scale, names, selected, theme)
+    data, layout = _kinds(costs, "{:+.3g} nats", limits, scale, names, selected, theme)
     bar = printed_bar("cost (nats)", limits=limits, scale=scale, theme=theme)
     return new_figure(theme, [*data, bar], layout)
 

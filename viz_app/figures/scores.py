@@ -64,7 +64,7 @@ def score_map(
             x,
             y,
             f"{y},{x}",
-            f"{escape_plotly(rows[y])} × {escape_plotly(columns[x])}: {cells[y, x]:+#.3g}",
+            f"{escape_plotly(rows[y])} × {escape_plotly(columns[x])}: {cells[y, x]:+.3g}",
         )
         for y, x in np.ndindex(*cells.shape)
     ]

@@ -159,7 +159,7 @@ def test_every_head_has_its_cell_and_a_click_gives_kind_layer_and_head() -> None
     assert len(markers.customdata) == 6 + 6 + 2
     at = list(markers.customdata).index("decoder_self,1,2")
     assert (markers.x[at], markers.y[at]) == (6, 1)
-    assert markers.text[at] == "layer 2 · head 3: +107.000 nats"
+    assert markers.text[at] == "layer 2 · head 3: +107 nats"
     [frame] = figure.layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (8.5, 9.5, -0.5, 0.5)
     assert (bar.meta, bar.visible) == (PRINTED, False)

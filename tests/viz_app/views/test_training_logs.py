@@ -41,7 +41,7 @@ LOG = [
     {"step": 20, "tokens": 99, "train_loss": 3.0, "learning_rate": 0.01, "gradient_norm": 1.0},
     {"step": 20, "valid_loss": 3.5, "bleu": 4.0, "chrf": 9.0},
 ]
-PAGE = "training"
+PAGE, ADDRESS = "training", {"training": "curves"}
 BATCHES = "training batches, with label smoothing 0.1 and dropout 0.1"
 """What the run's ``train_loss`` is the mean of."""
 OTHER = "Where is the dog?"
