@@ -52,12 +52,14 @@ def test_training_is_followed_without_a_reload(
     app = new_app(at=serve(tmp_path))
     app.open("/", run="copy", q="c a f")
     app.page.evaluate("window.untouched = true")
+    app.go_to("Training")
+    app.choose(training="curves")
+    app.go_to("Translate")
     with training(tmp_path):
         # It appears, whatever page is open, and is opened, with what there is so far.
         app.page.locator(".stSidebar").get_by_role("button", name="Show it").click()
         app.expect_address(run="live")
         app.go_to("Training")
-        app.choose(training="curves")
 
         # All curves grow; what is drawn is what the log says.
         for name, key in (
