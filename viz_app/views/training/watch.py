@@ -198,11 +198,11 @@ def _nats(log_probability: Floats) -> str:
 
 def _note(shape: tuple[int, ...]) -> str:
     notes = [
-        "Each checkpoint is shown until the next; nothing is interpolated. The large translation "
-        "is the checkpoint's own, shaded by probability; all maps are given the one that is named "
-        "here. The line is the validation loss. A head changed most where the Jensen-Shannon "
-        "distance of its maps at two neighbouring checkpoints, a mean over rows, is largest; "
-        "checkpoints are not evenly far apart."
+        "Each checkpoint is shown until the next: no map is interpolated. The large translation is "
+        "the checkpoint's own, shaded by probability; all maps are given the one that is named "
+        "here. The line is the validation loss, straight between the steps that have one. A head "
+        "changed most where the Jensen-Shannon distance of its maps at two neighbouring "
+        "checkpoints, a mean over rows, is largest; checkpoints are not evenly far apart."
     ]
     if (block := block_size(shape)) > 1:
         notes.append(
