@@ -5,7 +5,6 @@ The long form is ``python -m tests.robustness.walk``.
 
 from __future__ import annotations
 
-import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from tests.browser.driver import App, NewApp
@@ -14,9 +13,8 @@ from tests.robustness.walk import TEXTS, Walker
 FORCED = "La chica tiene una pelota roja."
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_all_says_the_same_after_each_act(new_app: NewApp, seed: int) -> None:
-    walker = Walker(new_app(), new_app(), seed)
+def test_all_says_the_same_after_each_act(new_app: NewApp) -> None:
+    walker = Walker(new_app(), new_app(), 1)
     walker.app.open(q=TEXTS[0])
     for _ in range(5):
         walker.step()
