@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,8 @@ def test_markup_is_text_and_nothing_else(app: App, traced: Traced) -> None:
         app.expect_labels("large", "y", grid.rows)
     for at, word in [*enumerate(grid.columns)][::2]:
         app.hover_in("large", (at + 0.5) / len(grid.columns), 0.5 / len(grid.rows))
-        said = f"query {grid.rows[0]}key {word}weight {weights[0, at]:#.3g}"
+        weight = f"{Decimal(f'{weights[0, at]:#.3g}'):f}"  # without an exponent
+        said = f"query {grid.rows[0]}key {word}weight {weight}"
         app.expect_text("large", said, within=".hoverlayer")
     assert app.page.locator("img[src='x'], .stMain b, .stMain mjx-container").count() == 0
     assert app.page.evaluate("window.__hacked") is None
