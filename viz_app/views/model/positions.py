@@ -263,13 +263,7 @@ def _show_rotary(selection: Selection, side: TraceSide) -> None:
     )
     show_figure(figure, key="rotary", alt=drawn)
     st.caption(drawn)
-    show_link(
-        "See it in the scores on Inside a head",
-        "inside",
-        key="open_inside",
-        inside="scores",
-        kind=kind,
-    )
+    _link_to_scores(kind)
 
 
 def _show_relative(selection: Selection, side: TraceSide) -> None:
@@ -309,10 +303,10 @@ def _show_relative(selection: Selection, side: TraceSide) -> None:
         f"Recorded in layer 1 of the {stack} on this sentence, at the distances that occur in it; "
         f"pairs at one distance differ by no more than {power_of_ten(off)}.{before}{same}"
     )
-    show_link(
-        "See it in the scores on Inside a head",
-        "inside",
-        key="open_inside",
-        inside="scores",
-        kind=kind,
-    )
+    _link_to_scores(kind)
+
+
+def _link_to_scores(kind: Kind) -> None:
+    """Draw the way to where positions are seen in scores."""
+    label = "See it in the scores on Inside a head"
+    show_link(label, "inside", key="open_inside", inside="scores", kind=kind)
