@@ -28,11 +28,13 @@ empty."""
 
 def show_head_line(shown: ShownMap, note: str) -> None:
     """Draw the name of what the enlarged map shows, which ``note`` explains."""
-    line = shown.name
+    line = f"**{shown.name}**"
     if shown.aggregate == "head":
-        line, note = head_label(shown.head), f"{shown.name}. {note}"
+        line, note = f"**{head_label(shown.head)}**", f"{shown.name}. {note}"
+        if shown.cell_value == "weight":
+            line += ": where it looked, not what it took"
     with st.container(key="head-line"):
-        st.markdown(f"**{line}**", help=note)
+        st.markdown(line, help=note)
 
 
 def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> None:
