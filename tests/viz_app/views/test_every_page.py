@@ -77,11 +77,12 @@ def test_every_page_is_drawn_from_a_read_only_folder(
 
 
 @pytest.mark.parametrize(
-    ("page", "kind", "rests"),
+    ("page", "address", "awaited"),
     [
-        ("translate", "cross", [{"mosaic", "large"}]),
+        ("translate", {"kind": "cross"}, {"mosaic", "large"}),
+        ("why", {}, {"account_parts", "head_map"}),
         *(
-            ("why", kind, [{"account_parts"}, {"account_parts", "head_map", f"account_{shown}"}])
+            ("why", {"answer": "tokens", "kind": kind}, {f"account_{shown}"})
             for kind, shown in [
                 ("encoder_self", "cross"),
                 ("decoder_self", "decoder_self"),
@@ -94,15 +95,12 @@ def test_pictures_that_a_person_waits_for_are_sent_before_the_rest(
     start_page: Start,
     monkeypatch: pytest.MonkeyPatch,
     page: str,
-    kind: str,
-    rests: list[set[str]],
+    address: dict[str, str],
+    awaited: set[str],
 ) -> None:
     """A page that ends where the browser is given time to draw has these, and no others."""
-    for number, awaited in enumerate(rests):
-        before = [lambda: None] * number
-        ends = iter([*before, st.stop])
-        patch_views(monkeypatch, page, let_browser_draw=lambda ends=ends: next(ends)())
-        assert start_page(page, q=CATS, kind=kind).charts.keys() == awaited
+    patch_views(monkeypatch, page, let_browser_draw=st.stop)
+    assert start_page(page, q=CATS, **address).charts.keys() == awaited
 
 
 def test_maps_of_all_layers_are_those_of_the_model(

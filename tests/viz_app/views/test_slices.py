@@ -59,7 +59,7 @@ def measured_root(own_root: Path) -> Path:
             id="heads on this sentence",
         ),
         pytest.param(
-            *("why", "shared", "run_account", {}, {"through": True}, "checkpoints"),
+            *("why", "shared", "run_account", {}, {"answer": "training"}, "checkpoints"),
             id="through training",
         ),
         pytest.param(

@@ -65,6 +65,7 @@ def test_bars_waterfall_and_maps_sum_to_the_logarithm_of_the_ratio(
     assert app.errors == []
     bars = drawn_bars(app, "account_parts")
     assert sum(bars.values()) == expected
+    app = app.choose(answer="tokens")
     for kind, keys in (("cross", len(trace.source)), ("decoder_self", 3)):
         drawn = app.cells(f"account_{kind}")
         inner = drawn[:-2, :-2]
@@ -74,7 +75,7 @@ def test_bars_waterfall_and_maps_sum_to_the_logarithm_of_the_ratio(
         np.testing.assert_allclose(drawn[-1, :-2], inner.sum(axis=0), atol=bound)
     told = " ".join(each.value for each in app.markdown)
     assert f"of all parts: {max(bars, key=bars.__getitem__)}, {max(bars.values()):+.3f}" in told
-    few = drawn_bars(app.choose(smallest=1.0), "account_parts")
+    few = drawn_bars(app.choose(answer="parts").choose(smallest=1.0), "account_parts")
     assert len(few) < len(bars)
     assert list(few)[-1].endswith("smaller parts")
     assert sum(few.values()) == expected
@@ -92,14 +93,15 @@ def test_a_cell_of_cross_attention_unfolds_into_the_encoder(
     start_page: Start, run: TrainedRun
 ) -> None:
     trace = traced(run)
-    app = start_page("why", **AT, kind="cross", layer="1", head="2", column="3")
+    cell_of = AT | {"kind": "cross", "layer": "1", "head": "2", "column": "3"}
+    shown = start_page("why", **cell_of, answer="tokens").cells("account_cross")[1, 3]
+    app = start_page("why", **cell_of, answer="encoder")
     [cell] = [each for each in app.markdown if " brought " in each.value]
     assert token_labels(trace.source)[3] in unescaped(cell.value)
-    shown = app.cells("account_cross")[1, 3]
     parts = drawn_bars(app, "encoder_parts")
     assert sum(parts.values()) == near(shown, dtype=np.float32, size=LOGITS)
     assert "encoder_heads" in app.charts
-    assert "encoder_heads" not in start_page("why", **AT).charts
+    assert "encoder_heads" not in start_page("why", **AT, answer="encoder").charts
     address = app.address | {"encoder_feed_forward": "2", "encoder_neuron": "5"}
     unfolded = start_page("why", **address)
     neurons = drawn_bars(unfolded, "encoder_neurons")
@@ -220,7 +222,7 @@ def test_three_answers_name_the_source_words_and_mark_where_they_disagree(
 ) -> None:
     lists, changes = record_calls(monkeypatch, "why", "row_table"), list[Any]()
     patch_views(monkeypatch, "why", change_view=lambda *_, **choices: changes.append(choices))
-    app = start_page("why", **AT, column="1", smallest="1.0")
+    app = start_page("why", **AT, column="1", smallest="1.0", answer="words")
     rows = table(lists, "source_words")
     words = traced(run).source.words
     assert [row[0] for row in rows] == [word.text for word in words]
@@ -248,6 +250,8 @@ def test_a_click_chooses_the_head_whose_map_is_drawn_and_marks_the_token(
     """A token so far is marked among the target's tokens too, which begin after ``<s>``."""
     trace = traced(run)
     app = start_page("why", **AT, kind="decoder_self", layer="2", head="1", earlier="1")
+    assert "account_decoder_self" in app.charts
+    app = app.choose(answer="parts")
     app.expect_cells("head_map", trace.attention["decoder_self"][1, 0])
     shapes = app.charts["head_map"]["layout"]["shapes"]
     framed = [(shape["x0"], shape["x1"]) for shape in shapes if "x0" in shape]
@@ -255,7 +259,7 @@ def test_a_click_chooses_the_head_whose_map_is_drawn_and_marks_the_token(
     rows = [json.loads(row.proto.json)[0] for row in app.get("bidi_component")]
     assert [row["marked"] for row in rows if "tokens" in row] == [[], [0]]
     drawn, changes = record_calls(monkeypatch, "why", "show_figure"), list[Any]()
-    start_page("why", **AT)
+    start_page("why", **AT, answer="tokens")
     patch_views(monkeypatch, "why", change_view=lambda *_, **choices: changes.append(choices))
     for key, value in (("cross", "3,2"), ("decoder_self", "3,"), ("decoder_self", ",1")):
         patch_views(monkeypatch, "why", clicked_value=lambda _, value=value: value)
@@ -283,7 +287,7 @@ def test_words_of_a_long_sentence_are_not_left_out_one_by_one(
     monkeypatch.setattr("headwise.viz_app.why.word.section.source.MOST_LEFT_OUT", 2)
     patch_views(monkeypatch, "why", run_source_effects=lambda *_: pytest.fail("it was computed"))
     lists = record_calls(monkeypatch, "why", "row_table")
-    app = start_page("why", **AT)
+    app = start_page("why", **AT, answer="words")
     assert app.errors == []
     assert {row[1] for row in table(lists, "source_words")} == {"–"}
     assert "Words are left out of sentences of at most 2" in app.captions
@@ -291,7 +295,7 @@ def test_words_of_a_long_sentence_are_not_left_out_one_by_one(
 
 def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) -> None:
     """The lines of the parts sum to that of the difference, which is of the two words."""
-    app = start_page("why", **AT, through="true", instead="mean")
+    app = start_page("why", **AT, answer="training", instead="mean")
     figure = app.charts["account_training"]
     names = [note["text"].partition("</span> ")[2] for note in figure["layout"]["annotations"]]
     assert names[0] == "Difference"
@@ -310,19 +314,16 @@ def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) 
 def test_checkpoints_are_asked_in_slices_that_a_button_stops(
     start_page: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside the whole effects, which are under way, too."""
     app = start_page("why", **AT)
     monkeypatch.setattr(slices, "SECONDS", 0.0)
-    app.choose(whole=True)
-    app.choose(through=True)
+    app.choose(answer="training")
     assert (app.errors, app.warnings) == ([], [])
     assert "account_training" not in app.charts
     app.button(key="stop-checkpoints-progress").click().run()
-    assert not app.view.why.through
-    assert app.view.why.whole
+    assert app.view.why.answer == "parts"
     assert not [each for each in app.button if each.key == "stop-checkpoints-progress"]
     monkeypatch.setattr(slices, "SECONDS", math.inf)
-    app.choose(through=True)
+    app.choose(answer="training")
     assert "account_training" in app.charts
     assert not [each for each in app.button if each.key == "stop-checkpoints-progress"]
 
@@ -332,7 +333,7 @@ def test_a_click_on_a_checkpoint_draws_the_whole_page_at_it(
 ) -> None:
     """Also what stands outside the panel: the slider in the frame."""
     drawn, seen = record_calls(monkeypatch, "why", "show_figure"), list[str]()
-    start_page("why", **AT, through="true")
+    start_page("why", **AT, answer="training")
     patch_views(
         monkeypatch,
         "why",

@@ -11,6 +11,9 @@ from headwise.viz_app.views.choices import NamedPins, choice
 from headwise.viz_app.why.sentences.patching import PatchMap
 
 _WORD = {"why": "this word"}
+_PARTS, _TOKENS, _ENCODER, _NEURONS = (
+    _WORD | {"answer": answer} for answer in ("parts", "tokens", "encoder", "neurons")
+)
 _TWO = {"why": "two sentences"}
 _PAIR = _TWO | {"other": "?"}
 _PATCHED = _PAIR | {"patching": "true"}
@@ -22,23 +25,25 @@ class WhyChoices:
 
     why: Literal["this word", "two sentences", "turn heads"] = "this word"
     """The section."""
-    account: Literal["bars", "waterfall"] = choice("bars", where=_WORD)
-    smallest: FiniteFloat = choice(0.1, where=_WORD | {"account": "bars"})
+    answer: Literal["parts", "tokens", "encoder", "neurons", "words", "training"] = choice(
+        "parts", where=_WORD, opens=True
+    )
+    """What is shown of why the word was written."""
+    account: Literal["bars", "waterfall"] = choice("bars", where=_PARTS)
+    smallest: FiniteFloat = choice(0.1, where=_PARTS | {"account": "bars"})
     """Least magnitude of a part that has a bar of its own."""
-    whole: bool = choice(False, where=_WORD)
+    whole: bool = choice(False, where=_PARTS)
     """Whether the whole effects are computed and drawn beside the direct ones."""
-    earlier: int | None = choice(None, of="target", where=_WORD)
+    earlier: int | None = choice(None, of="target", where=_TOKENS)
     """A token of the target so far that is marked, counted from 0, which is the start token."""
-    through: bool = choice(False, where=_WORD)
-    """Whether the account is drawn at every checkpoint."""
-    feed_forward: int | None = choice(None, of="run", where=_WORD)
+    feed_forward: int | None = choice(None, of="run", where=_NEURONS)
     """The feed-forward whose neurons are drawn, by its layer."""
-    neuron: int | None = choice(None, of="at step feed_forward", where=_WORD)
+    neuron: int | None = choice(None, of="at step feed_forward", where=_NEURONS)
     """The neuron that is described."""
-    encoder_feed_forward: int | None = choice(None, of="run", where=_WORD | {"column": "0"})
+    encoder_feed_forward: int | None = choice(None, of="run", where=_ENCODER | {"column": "0"})
     """The feed-forward of the encoder whose neurons are drawn at the marked token."""
     encoder_neuron: int | None = choice(
-        None, of="source step encoder_feed_forward", where=_WORD | {"column": "0"}
+        None, of="source step encoder_feed_forward", where=_ENCODER | {"column": "0"}
     )
     """The neuron of it that is described."""
     pinned: NamedPins = choice((), of="source", where={"why": "turn heads"})

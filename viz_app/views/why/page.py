@@ -31,6 +31,6 @@ _FILES: dict[str, Callable[[Selection, Trace], Files | None]] = {
 def page(selection: Selection) -> None:
     """Draw the page."""
     trace = choose_trace(selection)
-    section = choose_one("Ask", list(_SECTIONS), key="why")
+    section = choose_one("Ask", list(_SECTIONS), key="why", show_label=False)
     shown = _SECTIONS[section](selection, trace)
     show_download_menu(selection, shown or trace, others=_FILES.get(section))

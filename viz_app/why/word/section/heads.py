@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -28,7 +30,6 @@ from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.widgets import (
     clicked_value,
     show_figure,
-    show_heading,
 )
 from headwise.viz_app.why.word.account import Account, run_cell
 from headwise.viz_app.why.word.bars import (
@@ -38,21 +39,13 @@ from headwise.viz_app.why.word.bars import (
     map_by_token,
 )
 from headwise.viz_app.why.word.section.neurons import show_encoder_neurons
-from headwise.viz_app.why.word.section.panels import (
-    ENCODER,
-    HEAD,
-    INSPECTOR,
-    MAPS,
-    account_panel,
-    mark,
-)
+from headwise.viz_app.why.word.section.panels import INSPECTOR, mark
 
-_MAP_WIDTH = 560
-"""Pixels of the map of a head in a window of 1,280."""
+_MOST_BESIDE = 30
+"""Source tokens of the longest sentence of which a map is drawn beside bars."""
 
 
-@account_panel(HEAD)
-def show_head(selection: Selection, trace: Trace, account: Account) -> None:
+def show_head(selection: Selection, trace: Trace, account: Account, *, beside: bool) -> None:
     """Draw the map of the chosen head, with the row of this step and the marked token framed."""
     head = chosen_head(selection.run.description, view())
     grid, label = make_grid(trace, head.kind), head_label(head)
@@ -62,13 +55,23 @@ def show_head(selection: Selection, trace: Trace, account: Account) -> None:
             trace.attention[head.kind][head.layer, head.head],
             selected=None if head.kind == "encoder_self" else account.step,
             column=_marked_token(head.kind, account),
-            width=_MAP_WIDTH,
+            width=390 if beside else 560,  # pixels in a window of 1,280
             **map_arguments(grid, selection.theme),
         ),
         key="head_map",
         alt=f"{label}: attention map of {grid.said}",
         name=head_name(head),
     )
+
+
+def has_room_beside(trace: Trace) -> bool:
+    """Return whether a map has so few columns that it can be read beside bars."""
+    return len(trace.source) <= _MOST_BESIDE
+
+
+def bars_and_map(*, beside: bool) -> Sequence[DeltaGenerator]:
+    """Return places for bars and for a map, beside them or below."""
+    return st.columns([4, 3], gap="medium") if beside else (st.container(), st.container())
 
 
 @panel(INSPECTOR)
@@ -86,13 +89,11 @@ def _marked_token(kind: Kind, account: Account) -> int | None:
     return earlier if earlier is not None and earlier <= account.step else None
 
 
-@account_panel(MAPS)
 def show_maps(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw what each head brought from each token that it read.
 
     The map that has the chosen head is the last of what a person waits for after a click.
     """
-    show_heading("Heads, by the token that they read")
     wide, narrow = st.columns([3, 2], gap="medium")
     places: dict[Kind, DeltaGenerator] = {"cross": wide, "decoder_self": narrow}
     chosen = chosen_head(selection.run.description, view()).kind
@@ -140,10 +141,8 @@ def _show_map(selection: Selection, trace: Trace, account: Account, kind: Kind) 
     )
 
 
-@account_panel(ENCODER)
 def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the encoder's parts of the chosen cell of cross-attention, or of all cells."""
-    show_heading("What the encoder put there")
     (kind, layer, number), column = chosen_head(selection.run.description, view()), view().column
     cross = account.parts.heads["cross"]
     cell = None
@@ -159,33 +158,36 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
     else:
         st.markdown(
             f"All heads of cross-attention together brought {cross.sum():+.3f}. What they read was "
-            "written by the encoder. Choose a cell of the cross map above to see one of them."
+            "written by the encoder. Choose a head and mark a source token to see one of its cells."
         )
     bars = largest_bars((cell or account.from_encoder).sums(), MOST_OF_ENCODER)
     least = account.limit
     if cell is not None:
         least = float(np.abs(cell.heads["encoder_self"]).max(initial=0.0))
     arguments = bar_arguments(bars, least)
-    show_figure(
-        bar_chart(**arguments, theme=selection.theme),
-        key="encoder_parts",
-        alt=f"{count_of(len(bars), 'part')} of the encoder as signed bars, the largest on top",
-        name="encoder-parts",
-    )
-    if cell is not None:
+    bars_place, map_place = bars_and_map(beside=has_room_beside(trace))
+    with bars_place:
         show_figure(
-            map_by_token(
-                trace,
-                "encoder_self",
-                cell.heads["encoder_self"],
-                arguments["limit"],
-                selection.theme,
-                column=column,
-            ),
-            key="encoder_heads",
-            alt="What each head of the encoder brought to this cell from each source token",
-            name="encoder-heads",
+            bar_chart(**arguments, theme=selection.theme),
+            key="encoder_parts",
+            alt=f"{count_of(len(bars), 'part')} of the encoder as signed bars, the largest on top",
+            name="encoder-parts",
         )
+    if cell is not None:
+        with map_place:
+            show_figure(
+                map_by_token(
+                    trace,
+                    "encoder_self",
+                    cell.heads["encoder_self"],
+                    arguments["limit"],
+                    selection.theme,
+                    column=column,
+                ),
+                key="encoder_heads",
+                alt="What each head of the encoder brought to this cell from each source token",
+                name="encoder-heads",
+            )
     ends = arguments["limit"]
     own = f"The scale here is its own: it ends at {ends:.2g}. " if ends != account.limit else ""
     st.caption(

@@ -29,11 +29,9 @@ from headwise.viz_app.views.shared.widgets import (
     clicked_value,
     open_page,
     show_figure,
-    show_heading,
 )
 from headwise.viz_app.why.word.account import Account, Parts, run_drivers, run_neuron_words
 from headwise.viz_app.why.word.bars import bar_arguments, largest_bars, neuron_bars
-from headwise.viz_app.why.word.section.panels import NEURONS, account_panel
 
 _MOST_DRIVERS = 10
 _WORDS = 8
@@ -43,10 +41,8 @@ _INPUTS = {"expand": "the input", "gate": "the factor"}
 """What the linear layers of a feed-forward give a neuron; a gated one has two."""
 
 
-@account_panel(NEURONS)
 def show_neurons(selection: Selection, trace: Trace, account: Account) -> None:
     """Ask for a feed-forward and draw its largest neurons; describe the chosen one."""
-    show_heading("Feed-forwards, by neuron")
     picture, words = st.columns(2, gap="large")
     with picture:
         layer, neuron = _choose_neuron(selection, account.parts, "", least=account.limit)
@@ -66,6 +62,7 @@ def show_neurons(selection: Selection, trace: Trace, account: Account) -> None:
                 f"0: {written}"
             )
         _show_drivers(selection, trace, at, layer, neuron)
+    with picture:
         _show_strongest(selection, layer, neuron)
 
 

@@ -17,17 +17,13 @@ from headwise.viz_app.why.word.account import Account
 
 Draw = Callable[[Selection, Trace, Account], None]
 
-TOKENS, OTHER, DIFFERENCE, PARTS, HEAD, INSPECTOR, MAPS, ENCODER, NEURONS, SOURCE, TRAINING = (
-    f"why-{name}"
-    for name in (
-        *("tokens", "other", "difference", "parts", "head", "inspector"),
-        *("maps", "encoder", "neurons", "source", "training"),
-    )
+TOKENS, OTHER, DIFFERENCE, ANSWER, INSPECTOR = (
+    f"why-{name}" for name in ("tokens", "other", "difference", "answer", "inspector")
 )
 """The keys of the panels, in the order of the page."""
-_MARKED = (PARTS, INSPECTOR, HEAD, MAPS, TOKENS, SOURCE, ENCODER)
+_MARKED = (ANSWER, INSPECTOR, TOKENS)
 """Panels that show which head is chosen, and which token is marked: the pictures first."""
-_ALL = (TOKENS, DIFFERENCE, PARTS, INSPECTOR, HEAD, MAPS, OTHER, SOURCE, ENCODER, NEURONS, TRAINING)
+_ALL = (TOKENS, DIFFERENCE, ANSWER, INSPECTOR, OTHER)
 """All of them; the list of all words takes a browser long, and comes after the pictures."""
 
 

@@ -39,13 +39,13 @@ from headwise.viz_app.why.word.bars import (
 )
 from headwise.viz_app.why.word.effects import run_whole_effects
 from headwise.viz_app.why.word.report import account_to_html
-from headwise.viz_app.why.word.section.panels import NEURONS, PARTS, account_panel, mark
+from headwise.viz_app.why.word.section.heads import bars_and_map, has_room_beside, show_head
+from headwise.viz_app.why.word.section.panels import mark
 
 SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Least magnitudes of a part with a bar of its own that are offered, in logits."""
 
 
-@account_panel(PARTS)
 def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the parts as bars or as a waterfall, and the whole effects beside them if asked."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
@@ -71,8 +71,11 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                 "what the difference loses.",
                 **control("whole", "Whole effects"),
             )
+    with_whole = how == "bars" and with_whole
     effects = None
-    with st.container():
+    beside = has_room_beside(trace) and not with_whole
+    picture, map_place = bars_and_map(beside=beside)
+    with picture:
         if how == "waterfall":
             _show_waterfall(selection, account)
         else:
@@ -84,10 +87,9 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                     stop=lambda: change_view(whole=False),
                 )
             _show_bars(selection, account, effects["decoder"] if effects else {}, smallest)
-    if effects is None:
-        st.empty()  # takes the place of the picture, as in training.py
-        return
-    with st.container():
+    with map_place:
+        show_head(selection, trace, account, beside=beside)
+    if effects is not None:
         _show_encoder_wholes(selection, account, effects["encoder"], smallest)
 
 
@@ -122,7 +124,7 @@ def _show_bars(
     )
     note = f"{DIRECT} The bars sum to {account.parts.total:+.3f}."
     if marked is not None:
-        note += " The framed one is the head whose map stands below; a click takes another."
+        note += " The framed one is the head whose map is drawn; a click takes another."
     if wholes:
         note += (
             " “Whole” is what the difference loses when the part is taken out of the pass, a head "
@@ -194,7 +196,7 @@ def _draw(
         if (clicked := head_of(part)) is not None:
             mark(**choices_for(clicked))
         elif is_decoder and part.startswith("feed_forward"):
-            change_view(NEURONS, feed_forward=int(part.partition(".")[2]), neuron=None)
+            change_view(answer="neurons", feed_forward=int(part.partition(".")[2]), neuron=None)
 
     show_figure(
         bar_chart(

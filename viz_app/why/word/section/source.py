@@ -14,23 +14,20 @@ from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
-from headwise.viz_app.views.shared.widgets import show_heading
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.bars import disagrees
 from headwise.viz_app.why.word.effects import run_contributions, run_source_effects
-from headwise.viz_app.why.word.section.panels import SOURCE, account_panel, mark
+from headwise.viz_app.why.word.section.panels import mark
 
 MOST_LEFT_OUT = 200
 """Words of the longest sentence of which each is left out; every one takes a pass."""
 
 
-@account_panel(SOURCE)
 def show_source_words(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw a table of source words: whole effect, direct effect, and ALTI+."""
     spans = trace.source.words
     names = word_labels(trace.source)
     all_three = len(spans) <= MOST_LEFT_OUT
-    show_heading(f"Which source words it needs: {'three' if all_three else 'two'} answers")
     losses = np.full(len(spans), np.nan)
     if all_three:
         losses = ask_trace(run_source_effects, selection.run, trace, account.step, account.instead)

@@ -23,19 +23,17 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
 from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
+from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.bars import what_is_held
-from headwise.viz_app.why.word.section.heads import (
-    show_encoder,
-    show_head,
-    show_inspector,
-    show_maps,
-)
+from headwise.viz_app.why.word.section.heads import show_encoder, show_inspector, show_maps
 from headwise.viz_app.why.word.section.neurons import show_neurons
 from headwise.viz_app.why.word.section.panels import (
+    ANSWER,
     DIFFERENCE,
     OTHER,
     TOKENS,
+    Draw,
     account_panel,
     ask,
     mark,
@@ -44,24 +42,43 @@ from headwise.viz_app.why.word.section.parts import show_parts
 from headwise.viz_app.why.word.section.source import show_source_words
 from headwise.viz_app.why.word.section.training import show_through_training
 
+_ANSWERS: dict[str, tuple[str, Draw]] = {
+    "parts": ("Each part", show_parts),
+    "tokens": ("Heads by token", show_maps),
+    "encoder": ("In the encoder", show_encoder),
+    "neurons": ("Neurons", show_neurons),
+    "words": ("Source words", show_source_words),
+    "training": ("Over training", show_through_training),
+}
+"""What is shown of why the word was written: its name on the page, and what draws it."""
+
 
 def show_this_word(selection: Selection, trace: Trace) -> None:
     """Draw the section."""
     _choose_tokens(selection, trace)
     other = st.container(key="other-word")
     _say_difference(selection, trace)
-    show_parts(selection, trace)
+    _show_answer(selection, trace)
     let_browser_draw()
     with other:  # the list of all words, which takes a browser long
         _choose_other(selection, trace)
-    show_head(selection, trace)
     with st.sidebar:
         show_inspector(selection, trace)
-    show_maps(selection, trace)
-    show_encoder(selection, trace)
-    show_neurons(selection, trace)
-    show_source_words(selection, trace)
-    show_through_training(selection, trace)
+
+
+@account_panel(ANSWER)
+def _show_answer(selection: Selection, trace: Trace, account: Account) -> None:
+    """Ask what is shown of why the word was written, and draw that."""
+    usable = [each for each in _ANSWERS if each != "training" or len(selection.run.steps()) > 1]
+    answer = choose_one(
+        "Answer",
+        usable,
+        key="answer",
+        format_func=lambda each: _ANSWERS[each][0],
+        show_label=False,
+    )
+    with st.container(key=f"answer-{answer}"):
+        _ANSWERS[answer][1](selection, trace, account)
 
 
 @panel(TOKENS)
@@ -80,7 +97,7 @@ def _choose_tokens(selection: Selection, trace: Trace) -> None:
 
     at: int = checked("at", "Position", usable=range(len(target)).__contains__)
     earlier = checked("earlier", "Marked token so far", usable=range(len(target)).__contains__)
-    st.caption("The source: a click marks a token in all pictures below")
+    st.caption("The source: a click marks a token in all pictures")
     token_buttons(
         source,
         name="Tokens of the source: each marks its column in the maps",

@@ -9,38 +9,18 @@ from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.accounts import accounts_by_step
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, control, redraw_all
-from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
+from headwise.viz_app.views.shared.view import change_view, redraw_all
+from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.bars import lines_by_part
-from headwise.viz_app.why.word.section.panels import TRAINING, account_panel
 
 MOST_LINES = 7
 """Parts with a line of their own; the others share one."""
 
 
-@account_panel(TRAINING)
 def show_through_training(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the parts of the account that were ever largest as lines through the checkpoints."""
-    if len(selection.run.steps()) < 2:
-        return
-    show_heading("Through training")
-    if not st.toggle(
-        "The same question at every checkpoint",
-        help="Every checkpoint is given this source and this target, and asked for these two "
-        "words at this position.",
-        **control("through", "Through training"),
-    ):
-        # It takes the place of the picture, which a browser may keep else: it does where the panel
-        # is drawn right behind the whole page (Streamlit 1.67).
-        st.empty()
-        return
-    with st.container():
-        _draw(selection, trace, account)
-
-
-def _draw(selection: Selection, trace: Trace, account: Account) -> None:
-    found = accounts_by_step(selection, trace, account, stop=lambda: change_view(through=False))
+    found = accounts_by_step(selection, trace, account, stop=lambda: change_view(answer="parts"))
     if found is None:
         return
     steps = [*found]
