@@ -14,8 +14,8 @@ from headwise.viz_app.figures.theme import Properties, Theme, note
 from headwise.viz_app.records.measures import RunCurves
 from headwise.viz_app.records.texts import shorten
 
-_GAP, _BOTTOM = 44, 44
-_FIRST, _OTHERS = 250, 150
+_GAP, _BOTTOM = 40, 44
+_FIRST, _OTHERS = 230, 125
 """Pixels between the charts, below them, and of the first row of charts and each other one."""
 
 

@@ -72,7 +72,8 @@ def _show_logged(selection: Selection) -> None:
         drawn, step=selection.step, theme=selection.theme, log_steps=log_steps, log_loss=log_loss
     )
     show_figure(figure, key="curves", alt=_alt(drawn, selection), on_select=_go_to_clicked)
-    st.caption(_note(selection, drawn, smoothing=smoothing, log_steps=log_steps))
+    said = _notes(selection, drawn)
+    st.caption(" ".join(said), help=" ".join(_explained(drawn, log_steps=log_steps)) or None)
 
 
 def _choose(selection: Selection) -> tuple[float, bool, bool]:
@@ -201,7 +202,8 @@ def _go_to_clicked() -> None:
     use_step(int(step), steps_in(folder) if folder is not None else [], run=name)
 
 
-def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_steps: bool) -> str:
+def _notes(selection: Selection, runs: list[RunCurves]) -> list[str]:
+    """Say what a click does, what is found in the curves, and which not to compare."""
     notes = [
         f"The vertical line is at the checkpoint in use, of step {selection.step:,}; a click on a "
         "mark takes the checkpoint of that milestone, as the slider does."
@@ -216,22 +218,6 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
             )
         if run.change is not None:
             notes.append(f"{escape_markdown(run.name)}: {run.change}.")
-    if any(len(run.curves["train_sample_loss"]) for run in runs):
-        notes.append(
-            "Train sample and valid are measured alike, on the weights of a milestone and without "
-            "label smoothing or dropout: the first on a fixed sample of the training pairs. The "
-            "loss of training batches is another measure."
-        )
-    elif any(run.batches != _BATCHES for run in runs):
-        notes.append(
-            "Valid is measured without label smoothing or dropout: the loss of training batches "
-            "cannot be compared with it."
-        )
-    if any(run.intervals for run in runs):
-        notes.append(
-            "Bars of BLEU and chrF are 95% intervals by 1,000 resamples of the validation "
-            f"sentences (Koehn 2004). {ONE_TRAINING_NOTE}"
-        )
     if len(runs) > 1:
         notes.append(
             "Losses are per token: runs with different vocabularies cannot be compared by them."
@@ -253,11 +239,33 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
         notes.append(
             f"Of {len(own):,} quantities with names of their own the first {MOST_OWN} are drawn."
         )
+    return notes
+
+
+def _explained(runs: list[RunCurves], *, log_steps: bool) -> list[str]:
+    """Say what the curves measure."""
+    notes = []
+    if any(len(run.curves["train_sample_loss"]) for run in runs):
+        notes.append(
+            "Train sample and valid are measured alike, on the weights of a milestone and without "
+            "label smoothing or dropout: the first on a fixed sample of the training pairs. The "
+            "loss of training batches is another measure."
+        )
+    elif any(run.batches != _BATCHES for run in runs):
+        notes.append(
+            "Valid is measured without label smoothing or dropout: the loss of training batches "
+            "cannot be compared with it."
+        )
+    if any(run.intervals for run in runs):
+        notes.append(
+            "Bars of BLEU and chrF are 95% intervals by 1,000 resamples of the validation "
+            f"sentences (Koehn 2004). {ONE_TRAINING_NOTE}"
+        )
     if log_steps:
         notes.append(
             "A logarithmic axis has no place for step 0: it is drawn left of the dotted line."
         )
-    return " ".join(notes)
+    return notes
 
 
 def _other_data(names: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.shared.widgets import show_figure
 
-_MAP_WIDTH = 530
+_MAP_WIDTH = 450
 """Pixels that the map has in a window of 1,280."""
 
 

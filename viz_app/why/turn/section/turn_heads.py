@@ -34,7 +34,7 @@ def show_turn_heads(selection: Selection, trace: Trace) -> Trace:
     anew = _written_anew(selection, turned)
     _show_translations(selection, trace, anew, turned)
     head = choose_head(selection.run.description)
-    left, right = st.columns([2, 3], gap="large")
+    left, right = st.columns(2, gap="medium")
     with left:
         _show_sliders(head, turned)
         _show_pins(anew, turned)
@@ -45,9 +45,9 @@ def show_turn_heads(selection: Selection, trace: Trace) -> Trace:
                 icon=":material/restart_alt:",
                 on_click=lambda: change_view(strengths=(), pinned=()),
             )
+        _show_probabilities(selection, trace, turned)
     with right:
         show_map_to_pin(selection, anew, head, turned)
-    _show_probabilities(selection, trace, turned)
     return anew
 
 
@@ -179,7 +179,8 @@ def _show_probabilities(selection: Selection, trace: Trace, turned: Turned) -> N
     totals = [total_log_probability(each) for each in (trace, after)]
     st.caption(
         f"Log-probability of “{escape_markdown(trace.target_text)}”: {totals[0]:.2f} nats in the "
-        f"model, {totals[1]:.2f} with what is turned ({totals[1] - totals[0]:+.2f}). Each token is "
-        "predicted after the same tokens before it, so that the two can be compared; that a head "
-        "changes a token does not say that it wrote it: later layers work with what it wrote."
+        f"model, {totals[1]:.2f} with what is turned ({totals[1] - totals[0]:+.2f}).",
+        help="Each token is predicted after the same tokens before it, so that the two can be "
+        "compared; that a head changes a token does not say that it wrote it: later layers work "
+        "with what it wrote.",
     )
