@@ -281,7 +281,7 @@ def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_
     st.cache_resource.clear()
 
 
-def test_stages_stand_below_the_columns_of_the_matrix(
+def test_stages_of_a_training_and_its_sinks_are_drawn(
     matrix: Start, own_root: Path, measured: Every, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(step: int, **stages: float) -> None:
@@ -292,7 +292,8 @@ def test_stages_stand_below_the_columns_of_the_matrix(
     for step in STEPS:
         values = {"language_model": likely[step], "chrf": chrf[step]}
         write(step, **values, language_model_reference=-2.5)
-    app = matrix(step="20")
+    stages = partial(matrix, training="stages")
+    app = stages(step="20")
     drawn = app.charts["stages"]
     assert [line["name"] for line in drawn["data"]] == ["log-probability as text", "chrF"]
     for line, values in zip(drawn["data"], (likely, chrf), strict=True):
@@ -300,16 +301,15 @@ def test_stages_stand_below_the_columns_of_the_matrix(
     dotted, chosen = drawn["layout"]["shapes"]
     assert (dotted["yref"], dotted["y0"]) == ("y", -2.5)
     assert chosen["x0"] == STEPS.index(20)
-    assert drawn["layout"]["meta"] == app.charts["head_matrix"]["layout"]["meta"] > 0
-    assert "vertical line is at step 20, and a click takes the checkpoint" in said(app)
-    assert "the greedy ones of 2 sentences" in said(app)
+    assert "vertical line is at step 20, and a click takes the checkpoint" in app.captions
+    assert "the greedy ones of 2 sentences" in app.captions
     formulas = " ".join(formula.value for formula in app.latex)
     assert "beta" in formulas
     assert "C - 1" not in formulas  # the order has no value at any step
 
     with monkeypatch.context() as patch:  # a click on a point, then beside all
         figures, taken = record_calls(patch, "training", "show_figure"), []
-        matrix()
+        stages()
         names = {"change_view": lambda **choices: taken.append(choices)}
         patch_views(patch, "training", redraw_all=lambda: None, **names)
         for value in ("20", None):
@@ -319,12 +319,14 @@ def test_stages_stand_below_the_columns_of_the_matrix(
     assert "log-probability as text from -9.00 to -3.00" in figures["stages"]["alt"]
     for step in STEPS:
         write(step)
-    assert not {"stages", "sizes"} & matrix().charts.keys()
+    app = stages()
+    assert not {"stages", "sizes"} & app.charts.keys()
+    assert "only their heads" in said(app)
 
     # Sinks, and the largest numbers of the stream.
     for step, largest in zip(STEPS, (4.0, 9.0, 10.0), strict=True):
         write(step, largest_encoder=largest)
-    app = matrix()
+    app = stages()
     resting, sizes = app.charts["sizes"]["data"]
     assert array(sizes["y"]).tolist() == [4, 9, 10]
     for step, drawn_weight in zip(STEPS, array(resting["y"]), strict=True):
@@ -332,7 +334,7 @@ def test_stages_stand_below_the_columns_of_the_matrix(
         heads = [kept[name][kind] for kind in KINDS for name in ("begin", "end", "punctuation")]
         count = sum(kept["end"][kind].size for kind in KINDS)
         assert drawn_weight == near(sum(map(np.nansum, heads)) / count, dtype=np.float32)
-    assert f"the largest number in the encoder from step {STEPS[1]:,} on." in said(app)
+    assert f"the largest number in the encoder from step {STEPS[1]:,} on." in app.captions
 
 
 # Heads, examples

@@ -9,7 +9,7 @@ from pydantic import FiniteFloat
 
 from headwise.viz_app.views.choices import Axis, Text, choice
 
-Section = Literal["watch", "curves", "heads", "translations", "compare", "embeddings"]
+Section = Literal["watch", "curves", "heads", "stages", "translations", "compare", "embeddings"]
 _CURVES = {"training": "curves"}
 _TRANSLATIONS = {"training": "translations"}
 _COMPARE = {"training": "compare"}

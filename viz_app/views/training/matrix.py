@@ -1,7 +1,4 @@
-"""The section "heads" of the page Training: one measure of every head at every checkpoint.
-
-Below stand measures of whole checkpoints (``stages.py``).
-"""
+"""The section "heads" of the page Training: one measure of every head at every checkpoint."""
 
 from __future__ import annotations
 
@@ -48,7 +45,6 @@ from headwise.viz_app.views.shared.widgets import (
 )
 from headwise.viz_app.views.training.direct import show_direct
 from headwise.viz_app.views.training.head_cells import choose_order, show_cells
-from headwise.viz_app.views.training.stages import show_stages
 
 _MOST_LINES = 6
 _MOST_PHASES = 3
@@ -69,6 +65,13 @@ def show_matrix(selection: Selection) -> None:
     if over == "sentence":
         show_direct(selection)
         return
+    by_step, steps = measured_by_step(selection)
+    if by_step:
+        _show_panel(selection, by_step, steps)
+
+
+def measured_by_step(selection: Selection) -> tuple[Mapping[int, Measures], Sequence[int]]:
+    """Return what is measured of which checkpoints, and those to draw; say what is not there."""
     every = selection.run.steps()
     steps = every
     if len(every) > _MOST_COLUMNS:
@@ -89,8 +92,7 @@ def show_matrix(selection: Selection) -> None:
             f"One checkpoint is measured, that of step {steps[0]:,}: there are no values over "
             "training yet."
         )
-    if measured.by_step:
-        _show_panel(selection, measured.by_step, steps)
+    return measured.by_step, steps
 
 
 @panel("matrix")
@@ -108,9 +110,6 @@ def _show_panel(
                 _show_lines(selection, by_step, steps, head, name)
         with picture:
             _show_cells(selection, by_step, steps, name, head, order)
-    if len(steps) > 1:
-        with picture:
-            show_stages(selection, by_step, steps)
 
 
 def _show_cells(

@@ -15,6 +15,7 @@ from headwise.viz_app.views.training.compare import show_compare
 from headwise.viz_app.views.training.curves import other_runs, show_curves
 from headwise.viz_app.views.training.embeddings import show_embeddings
 from headwise.viz_app.views.training.matrix import show_matrix
+from headwise.viz_app.views.training.stages import show_stages
 from headwise.viz_app.views.training.translations import show_translations
 from headwise.viz_app.views.training.watch import show_watch
 
@@ -22,6 +23,7 @@ _SECTIONS: dict[str, Callable[[Selection], None]] = {
     "watch": show_watch,
     "curves": show_curves,
     "heads": show_matrix,
+    "stages": show_stages,
     "translations": show_translations,
     "compare": show_compare,
     "embeddings": show_embeddings,

@@ -1,4 +1,4 @@
-"""Below the section "heads" of the page Training: measures of whole checkpoints.
+"""The section "stages" of the page Training: measures of whole checkpoints.
 
 They are the stages of a training, and how sinks and the largest numbers of the stream form.
 """
@@ -18,14 +18,24 @@ from headwise.viz_app.figures.checkpoint_lines import StageChart, stage_charts
 from headwise.viz_app.measuring.checkpoint_measures import DRAWN, STREAM_SIZES, describe_stage
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, redraw_all
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
+from headwise.viz_app.views.training.matrix import measured_by_step
 
 _RESTING = "weight on special tokens and punctuation"
 
 
-def show_stages(
+def show_stages(selection: Selection) -> None:
+    """Draw the section."""
+    by_step, steps = measured_by_step(selection)
+    if by_step and len(steps) > 1:
+        _show_charts(selection, by_step, steps)
+
+
+@panel("training-stages")
+def _show_charts(
     selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int]
 ) -> None:
     """Draw the measures that have a value at any of these steps, some of which may have none."""
@@ -35,10 +45,16 @@ def show_stages(
         if not all(map(math.isnan, (chart := _chart(name, by_step, steps)).values))
     }
     sizes = {name: charts.pop(name) for name in STREAM_SIZES if name in charts}
+    if not charts and not sizes:
+        st.info("Nothing of these checkpoints as a whole is measured, only their heads.")
+        return
+    left, right = st.columns(2, gap="medium")
     if charts:
-        _show_stages_of_learning(selection, by_step, steps, charts)
+        with left:
+            _show_stages_of_learning(selection, by_step, steps, charts)
     if sizes:
-        _show_sizes(selection, by_step, steps, sizes)
+        with right if charts else left:
+            _show_sizes(selection, by_step, steps, sizes)
 
 
 def _draw_stages(
@@ -53,8 +69,7 @@ def _draw_stages(
             charts, steps=steps, theme=selection.theme, marked=steps.index(selection.step)
         ),
         key=key,
-        alt=f"Measures of {len(steps)} checkpoints as a whole, below the columns of the "
-        f"matrix: {'; '.join(ends)}.",
+        alt=f"Measures of {len(steps)} checkpoints as a whole: {'; '.join(ends)}.",
         name=key,
         on_select=partial(_go_to_clicked_stage, key),
     )
@@ -97,10 +112,10 @@ def _show_sizes(
     drawn = [resting, *charts.values()]
     _draw_stages(selection, steps, drawn, "sizes")
     st.caption(
-        "The weight is the mean of all heads of all kinds over the corpus; the dotted line is that "
-        "of heads that spread theirs evenly. " + _half_ways(drawn, steps) + " That two rise "
-        "together does not say that one is the cause of the other. *Model* has, below its "
-        "lens, the largest numbers of one sentence, by layer and token."
+        "That two rise together does not say that one is the cause of the other.",
+        help="The weight is the mean of all heads of all kinds over the corpus; the dotted line is "
+        "that of heads that spread theirs evenly. " + _half_ways(drawn, steps) + " *Model* has, "
+        "below its lens, the largest numbers of one sentence, by layer and token.",
     )
     _explain(charts)
 
@@ -126,12 +141,12 @@ def _show_stages_of_learning(
     st.caption(
         "Voita, Sennrich and Titov (2021b) find three stages: a training first learns to write the "
         "target language, then to translate word by word, then to reorder; not every training "
-        "shows all three. Translations are the "
-        f"greedy ones of {corpus.sentences:,} sentences. The columns are those of the matrix; the "
-        f"vertical line is at step {selection.step:,}, and a click takes the checkpoint of another "
-        "step, as the slider does."
+        "shows all three.",
+        help=f"Translations are the greedy ones of {corpus.sentences:,} sentences. The vertical "
+        f"line is at step {selection.step:,}, and a click takes the checkpoint of another step, as "
+        "the slider does."
         + f" Standard errors stand in brackets where the mouse rests. {ONE_TRAINING_NOTE}"
-        * errors
+        * errors,
     )
     _explain(charts)
 
