@@ -101,15 +101,17 @@ def copy_writes_all() -> Found:
 
 
 def edges_beyond_chance() -> Found:
-    """Count the edges between heads more than three standard deviations above random matrices."""
-    shares = {}
+    """Count the edges between heads more than three standard deviations from random matrices."""
+    figures, seen, near = {}, [], False
     for name in ("en-es", "de-en", "books-small"):
         run = run_of(name)
         found = composition(load_weights(run, run.steps()[-1]).model)
-        shares[name] = float((found.score > 3 * found.error).mean())
-    seen = ", ".join(f"{name}: {share:.2%}" for name, share in shares.items())
-    half = all(0.4 < shares[name] < 0.6 for name in ("en-es", "de-en"))
-    return Found(holds=half and shares["books-small"] < 0.005, seen=seen)
+        above, below = (int((sign * found.score > 3 * found.error).sum()) for sign in (1, -1))
+        for which, count in (("above", above), ("below", below), ("edges", len(found.score))):
+            figures[f"{which}_{name[:2]}"] = f"{count:,}"
+        near = max(above, below) < 0.005 * len(found.score)  # of the last
+        seen.append(f"{name}: {above} above, {below} below")
+    return Found(figures, near, ", ".join(seen))
 
 
 def edges_of_what_changed(name: str, other: str) -> Found:

@@ -270,8 +270,8 @@ _OF_ZERO = (
 
 _OF_WRITING = (
     Claim(
-        "In `en-es` and `de-en` about half of all edges are, in `books-small` no more than by "
-        "chance",
+        "In `en-es` {above_en} of {edges_en} edges lie above and {below_en} as far below, in "
+        "`de-en` {above_de} and {below_de} of {edges_de}, in `books-small` no more than by chance",
         _MAPS,
         of_writing.edges_beyond_chance,
     ),

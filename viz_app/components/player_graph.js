@@ -128,13 +128,13 @@ export function said({ data, at }, frame) {
   const deviation = error < 0.0005 ? "< 0.001" : error.toFixed(3);  // as with_error of wording.py
   return [
     html("b", "", data.labels[earlier]), ` → ${data.roles[role]} of `, html("b", "", data.labels[later]),
-    `: ${signed} ± ${deviation} beyond chance, ${chance.toFixed(3)}`,
+    `: ${signed} beyond chance, ${chance.toFixed(3)} ± ${deviation}`,
   ];
 }
 
 // The edges of a frame as a table.
 export function tables({ data }, frame) {
-  const head = ["earlier", "read by", "through", "beyond chance", "±", "chance"];
+  const head = ["earlier", "read by", "through", "beyond chance", "spread of chance", "chance"];
   const rows = data.frames[frame].edges.map(([earlier, later, role, ...values]) =>
     [data.labels[earlier], data.labels[later], data.roles[role], ...values]);
   return [{ title: "", head, rows }];

@@ -84,6 +84,7 @@ def test_edges_are_listed_and_the_chosen_one_is_followed(
     frames = graphs["heads_graph"]["given"][3]
     for (at, frame), step, edge in zip(frames.items(), STEPS, edges, strict=True):
         assert at == step
+        assert f" {found[step].below.sum()} below" in frame.said
         strongest = found[step].strongest(30)
         assert list(frame.edges[: len(strongest)]) == strongest
         assert edge in frame.edges  # also where it does not stand out
@@ -172,7 +173,10 @@ def test_the_course_of_an_edge_says_since_when_it_stands_out() -> None:
         }
         return course_sentence(edges)
 
-    ends = "The edge has {} ± 0.010 at checkpoint 0 and {} ± 0.010 at checkpoint 2,000. "
+    ends = (
+        "The edge has {} over 0.200 ± 0.010 at checkpoint 0 and {} over 0.200 ± 0.010 at "
+        "checkpoint 2,000, where ± is the spread of random matrices. "
+    )
     assert at(s0=0.01, s500=0.04, s2000=0.1) == (
         ends.format("+0.010", "+0.100") + "It stands out from checkpoint 500 on."
     )

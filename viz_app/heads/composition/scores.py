@@ -110,22 +110,32 @@ class Composition(Record):
         return np.asarray(self.score > STANDS_OUT * self.error)
 
     @property
+    def below(self) -> NDArray[np.bool_]:
+        """Return which edges are as far below what random matrices have, (E,)."""
+        return np.asarray(-self.score > STANDS_OUT * self.error)
+
+    @property
+    def by_chance(self) -> float:
+        """How many edges would stand out if all matrices were random, and as many be below."""
+        return _BY_CHANCE * len(self.score)
+
+    @property
     def said(self) -> str:
-        """How many edges stand out, in words."""
-        return f"{self.stands_out.sum():,} of {len(self.score):,} edges stand out"
+        """How many edges are above and below what random matrices have, in few words."""
+        return (
+            f"Of {len(self.score):,} edges {self.stands_out.sum():,} lie above random matrices, "
+            f"{self.below.sum():,} below (by chance {self.by_chance:.0f} each)"
+        )
 
     @property
     def against_random(self) -> str:
-        """How many edges are above and below what random matrices have, and what that means."""
-        above, below = self.stands_out.sum(), (-self.score > STANDS_OUT * self.error).sum()
-        by_chance = _BY_CHANCE * len(self.score)
+        """What these counts are of, and what it means if both are large."""
         said = (
-            f"Of {len(self.score):,} edges between a head and a later one that may read it, "
-            f"{above + below:,} are more than three standard deviations from the mean of random "
-            f"matrices of the same shapes and spectra: {above:,} above, {below:,} below; by chance "
-            f"some {by_chance:.0f} would be on either side."
+            "Counted are edges between a head and a later one that may read it that are more than "
+            "three standard deviations above, or below, the mean of random matrices of the same "
+            "shapes and spectra."
         )
-        if min(above, below) > _MANY * by_chance:
+        if min(self.stands_out.sum(), self.below.sum()) > _MANY * self.by_chance:
             said += (
                 " So many on both sides say that random matrices, whose directions have nothing in "
                 "common, are no fair baseline here: an edge that stands out need not be one that "

@@ -75,12 +75,12 @@ def show_composition(selection: Selection) -> None:
             st.caption(found.against_random)
             st.caption(
                 f"The {len(edges)} strongest are drawn, and the chosen one: a line goes from a "
-                "head to the later one that reads it, by its queries, keys or values. ± is the "
-                "standard deviation of random matrices, not an error of the score, which weights "
-                "give exactly. A click on a line, or in the table, asks what it carries in this "
-                "sentence. The score is of weights alone: it says what the later head could read "
-                "of what the earlier one writes, not that the one writes anything, or the other "
-                "looks, in any sentence."
+                "head to the later one that reads it, by its queries, keys or values. Chance is "
+                "what random matrices have, ± their standard deviation: the score has no error, "
+                "since weights give it exactly. A click on a line, or in the table, asks what it "
+                "carries in this sentence. The score is of weights alone: it says what the later "
+                "head could read of what the earlier one writes, not that the one writes anything, "
+                "or the other looks, in any sentence."
             )
         offer_record("All edges", found, run=run.name, step=selection.step, of="edges")
     with listed:
@@ -134,7 +134,7 @@ def _by_step(selection: Selection, here: Composition, edge: Edge) -> dict[int, t
 def _list(selection: Selection, edges: list[Edge], chosen: Edge) -> None:
     largest = max((edge.score for edge in edges), default=1.0)
     row_table(
-        ["earlier", "read by", "through", "beyond chance"],
+        ["earlier", "read by", "through", "beyond chance (chance ± its spread)"],
         [
             Row(
                 edge.name,
@@ -142,7 +142,7 @@ def _list(selection: Selection, edges: list[Edge], chosen: Edge) -> None:
                     head_label(edge.earlier),
                     head_label(edge.later),
                     edge.role,
-                    Bar(edge.score, with_error(edge.score, edge.error, "+.3f"), 0.0, largest),
+                    Bar(edge.score, f"{edge.score:+.3f} ({_chance(edge)})", 0.0, largest),
                 ),
             )
             for edge in edges
@@ -216,7 +216,7 @@ def course_sentence(edges: Mapping[int, Edge]) -> str:
     """Say what the score of an edge is at the first and last step, and since when it stands out."""
     steps, out = [*edges], [edge.stands_out for edge in edges.values()]
     ends = " and ".join(
-        f"{with_error(edges[step].score, edges[step].error, '+.3f')} at checkpoint {step:,}"
+        f"{edges[step].score:+.3f} over {_chance(edges[step])} at checkpoint {step:,}"
         for step in (steps[0], steps[-1])
     )
     if not out[-1]:
@@ -226,4 +226,8 @@ def course_sentence(edges: Mapping[int, Edge]) -> str:
     else:
         since = len(out) - out[::-1].index(False)
         said = f"It stands out from checkpoint {steps[since]:,} on"
-    return f"The edge has {ends}. {said}."
+    return f"The edge has {ends}, where ± is the spread of random matrices. {said}."
+
+
+def _chance(edge: Edge) -> str:
+    return with_error(edge.chance, edge.error)
