@@ -85,6 +85,8 @@ def test_it_starts_with_an_example_and_its_translation_by_the_newest_checkpoint(
     assert target[1]["title"] in shown(told, probability, size=1)
     assert "Checked on this sentence" in opened.captions
     assert "A weight says where the head looked, not what it took from there" in opened.captions
+    said = [each.value for each in opened.markdown]
+    assert "**Cross 2.1**: where it looked, not what it took" in said
     assert not opened.warning
 
 
