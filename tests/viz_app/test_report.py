@@ -164,8 +164,7 @@ def test_the_pictures_of_an_account_hold_its_parts(
     account = run_account(trained, trace, 3, None)
     words = ("<b>a", "{{TITLE}}")
     effects = run_whole_effects(trained, trace, 3, None)
-    given = {"words": words, "held": "divisors are held", "smallest": 0.2, "feed_forward": 2}
-    page = account_to_html(trace, account, effects, **given)
+    page = account_to_html(trace, account, effects, words=words, smallest=0.2, feed_forward=2)
     shown = read_html(page.decode())
     figures = {key: part["figure"] for key, part in data_of(shown).items()}
 
@@ -202,7 +201,8 @@ def test_the_pictures_of_an_account_hold_its_parts(
     )
     facts = dict(zip(shown.texts["dt"], shown.texts["dd"], strict=True))
     assert facts["asked"] == "“<b>a” against “{{TITLE}}” at token 4"
-    assert facts["direct effect"].endswith("divisors are held")
+    assert "the divisor of the last norm is held" in facts["direct effect"]
+    assert "No training met that zero." in facts["whole effect"]
     assert provenance(trace).items() <= facts.items()
     assert page.decode().count(get_plotlyjs()) == 1
 

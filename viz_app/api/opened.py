@@ -33,11 +33,18 @@ from headwise.viz_app.heads.composition.scores import Composition, composition
 from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
+from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.why.sentences.patches import MOST_SECONDS
 from headwise.viz_app.why.sentences.patching import Patching
 from headwise.viz_app.why.sentences.texts import patch_texts
-from headwise.viz_app.why.word.account import Account, run_account, word_to_compare
+from headwise.viz_app.why.word.account import (
+    Account,
+    WholeEffects,
+    run_account,
+    word_to_compare,
+)
+from headwise.viz_app.why.word.effects import run_whole_effects
 
 _NONE: Mapping[HeadLike, float] = MappingProxyType({})
 PinnedRow = tuple[HeadLike, int, int | None]
@@ -207,10 +214,29 @@ class OpenedCheckpoint(Checkpoint):
         Raises:
             ValueError: as ``trace``, and if there is no such token.
         """
+        return run_account(self.model, *self._asked(text, at, instead, options))
+
+    def whole_effects(
+        self,
+        text: str,
+        at: int | str,
+        *,
+        instead: str | None = None,
+        **options: Unpack[TraceOptions],
+    ) -> WholeEffects:
+        """Say what the difference that ``why`` takes apart loses without each part, by stack.
+
+        ``why(…).arrays(whole_effects(…))`` has both under the names of files. Arguments and errors
+        are those of ``why``.
+        """
+        return run_whole_effects(self.model, *self._asked(text, at, instead, options))
+
+    def _asked(
+        self, text: str, at: int | str, instead: str | None, options: TraceOptions
+    ) -> tuple[Trace, int, int | None]:
         trace = self.trace(text, **options)
         step = trace.step_of(at)
-        other = word_to_compare(self.tokenizers, trace, step, instead)
-        return run_account(self.model, trace, step, other)
+        return trace, step, word_to_compare(self.tokenizers, trace, step, instead)
 
     def score_parts(
         self, text: str, head: HeadLike, row: int, **options: Unpack[TraceOptions]

@@ -29,6 +29,7 @@ class WhyArguments:
     it; heads_cross and heads_decoder_self by the token that was read, (layers, heads, tokens);
     neurons, (layers, d_ff); cross_from_encoder, every cell of heads_cross by the encoder's parts,
     with encoder_part_names; and whole and encoder_whole, what the difference loses without a part.
+    held says what is held at its value in this pass, taken_out how a part is taken out.
     """
 
     out: Annotated[Path, tyro.conf.Positional]

@@ -166,6 +166,7 @@ def compared() -> Compared:
             biases=np.array(0.125),
         ),
         from_encoder=Parts(**cells, heads={"encoder_self": heads}, neurons=feed_forwards),
+        held="",
     )
     return Compared(account, "b", "c")
 

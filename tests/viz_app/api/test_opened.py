@@ -156,6 +156,8 @@ def test_what_is_asked_of_a_sentence_takes_the_options_of_its_trace(
     np.testing.assert_allclose(grown / grown.sum(), maps[1], atol=1e-5)
     account = checkpoint.why(TEXT, 2, instead="mean", **options)
     assert dict(account.named())["cross.1.1"] == 0
+    whole = checkpoint.whole_effects(TEXT, 2, instead="mean", **options)
+    assert abs(whole["decoder"]["cross.1.1"]) < 1e-4 < abs(whole["decoder"]["cross.1.2"])
     with pytest.raises(ValueError, match="top_k: expected at least 2"):
         checkpoint.why(TEXT, 1, top_k=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'strength'"):

@@ -53,7 +53,7 @@ def account(*, scale: float = 1.0, position: bool = True) -> Account:
         neurons=np.multiply.outer(cells, [5.0, 8.0]),
         biases=9 * cells,
     )
-    return Account(0, 5, 6, parts.total, parts, from_encoder)
+    return Account(0, 5, 6, parts.total, parts, from_encoder, "")
 
 
 def test_each_sublayer_has_a_bar_in_the_order_of_the_computation() -> None:

@@ -47,6 +47,8 @@ def test_arrays_sum_to_the_logarithm_of_the_ratio(
         assert np.isnan(arrays["whole"][names.index("token")])
         assert np.isfinite(arrays["whole"][names.index("cross.1.2")])
         assert "encoder_self.1.1" in arrays["encoder_part_names"]
+        assert "the divisor of the last norm is held at its value" in str(arrays["held"])
+        assert "No training met that zero." in read["taken_out"]
     assert capsys.readouterr().out.count("against") == 2
 
 

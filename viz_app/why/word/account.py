@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.model.interface import Kind, Seq2SeqModel, Stack, Tokenizers
+from headwise.model.interface import Description, Kind, Seq2SeqModel, Stack, Tokenizers
 from headwise.model.placement import in_float32
 from headwise.model.readings import (
     ForcedPass,
@@ -35,12 +35,18 @@ from headwise.model.readings import (
 )
 from headwise.model.spelling import single_token
 from headwise.model.ties import top_k
+from headwise.viz_app.analysis.labels import OFF_NOTE
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.records.trace import Doubles, Floats, Trace
 from headwise.viz_app.trace.attention import doubles, ids_tensor
 
 MEAN = "mean"
 """Compares a word with the mean of all logits."""
+WHOLE_NOTE = (
+    "what the difference loses when the part is taken out of the pass, a head by switching it off, "
+    f"a feed-forward by setting its neurons to zero; for these there is no sum. {OFF_NOTE}"
+)
+"""What a whole effect is."""
 WholeEffects = Mapping[Stack, Mapping[str, float]]
 """What the difference loses when a head or feed-forward is taken out of the pass, by its name."""
 
@@ -117,6 +123,8 @@ class Account:
     """Over the decoder; the biases have that of the logits."""
     from_encoder: Parts
     """The cells of ``parts.heads["cross"]`` over the encoder; those of values are in the biases."""
+    held: str
+    """What is held at its value in the pass, as ``what_is_held`` says it."""
 
     @property
     def deviation(self) -> float:
@@ -147,6 +155,7 @@ class Account:
 
         ``parts`` and ``whole`` are (P,) for ``part_names``, ``cross_from_encoder`` is (L, H, S, P)
         and ``encoder_whole`` (P,) for ``encoder_part_names``; what has no whole effect is NaN.
+        ``held`` says what the direct effects hold, ``taken_out`` how whole effects are made.
         """
         parts, cells = dict(self.named()), dict(self.from_encoder.named())
         whole, encoder_whole = (
@@ -164,6 +173,8 @@ class Account:
             "encoder_part_names": np.array([*cells]),
             "cross_from_encoder": np.stack([*cells.values()], axis=-1),
             "encoder_whole": encoder_whole,
+            "held": np.array(self.held),
+            "taken_out": np.array(WHOLE_NOTE),
         }
 
 
@@ -207,7 +218,24 @@ def run_account(model: Seq2SeqModel, trace: Trace, at: int, instead: int | None)
             of_cells=(len(crosses), -1, len(source)),
             biases=biases,
         ),
+        held=what_is_held(model.description),
     )
+
+
+def what_is_held(model: Description) -> str:
+    """Say what is held at its value in the pass, so that the stream is a sum."""
+    is_one = model.norm == "pre" and not (model.output_transform or model.output_norms)
+    held = "the divisors of all norms on the way"
+    if model.norm == "pre":
+        held = "the divisor of the last norm"
+    if model.output_norms:
+        held = "the divisors of the last norm and of the norms of what each sublayer gives"
+    if model.output_transform:
+        held += (
+            ", and the factors by which the activation function before the unembedding multiplies "
+            "what it is given,"
+        )
+    return f"{held} {'is held at its value' if is_one else 'are held at their values'} in this pass"
 
 
 @of_trace("cell of an account")

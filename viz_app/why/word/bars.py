@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headwise.model.interface import Description, Kind
+from headwise.model.interface import Kind
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.labels import count_of, part_label, token_labels
 from headwise.viz_app.figures.account import heads_map
@@ -135,19 +135,3 @@ def map_by_token(
         theme=theme,
         **marked,
     )
-
-
-def what_is_held(model: Description) -> str:
-    """Say what is held at its value in the pass, so that the stream is a sum."""
-    is_one = model.norm == "pre" and not (model.output_transform or model.output_norms)
-    held = "the divisors of all norms on the way"
-    if model.norm == "pre":
-        held = "the divisor of the last norm"
-    if model.output_norms:
-        held = "the divisors of the last norm and of the norms of what each sublayer gives"
-    if model.output_transform:
-        held += (
-            ", and the factors by which the activation function before the unembedding multiplies "
-            "what it is given,"
-        )
-    return f"{held} {'is held at its value' if is_one else 'are held at their values'} in this pass"

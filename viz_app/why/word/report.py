@@ -15,7 +15,7 @@ from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import provenance
-from headwise.viz_app.why.word.account import Account, WholeEffects
+from headwise.viz_app.why.word.account import WHOLE_NOTE, Account, WholeEffects
 from headwise.viz_app.why.word.bars import (
     DIRECT,
     KINDS_OF_DECODER,
@@ -36,7 +36,6 @@ def account_to_html(
     effects: WholeEffects,
     *,
     words: tuple[str, str],
-    held: str,
     smallest: float,
     feed_forward: int | None = None,
     theme: Theme = LIGHT,
@@ -48,7 +47,6 @@ def account_to_html(
         account: of a word of its target.
         effects: its whole effects.
         words: what the two words are called.
-        held: what is held, as ``what_is_held`` says it.
         smallest: least magnitude of a part with a bar of its own.
         feed_forward: the layer, from 1, whose neurons are drawn; the one that brought most, if
             there is no such layer.
@@ -116,10 +114,9 @@ def account_to_html(
             "asked": f"“{word}” against “{other}” at token {account.step + 1}",
             "difference of the logits": f"{account.difference:+.4f}",
             "sum of the parts": f"{account.parts.total:+.4f}",
-            "direct effect": f"what a part itself wrote; {held}",
+            "direct effect": f"what a part itself wrote; {account.held}",
             "direct effect, encoder": "what cross-attention, its weights held, read of a part",
-            "whole effect": "what the difference loses when the part is taken out of the pass; for "
-            "these there is no sum",
+            "whole effect": WHOLE_NOTE,
         },
         theme=theme,
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from headwise.model.interface import head_name
-from headwise.viz_app.analysis.labels import OFF_NOTE, count_of, head_of
+from headwise.viz_app.analysis.labels import count_of, head_of
 from headwise.viz_app.figures.account import waterfall
 from headwise.viz_app.figures.bars import bar_chart, signed_text
 from headwise.viz_app.records.trace import Trace
@@ -26,7 +26,7 @@ from headwise.viz_app.views.shared.widgets import (
     clicked_value,
     show_figure,
 )
-from headwise.viz_app.why.word.account import Account, WholeEffects
+from headwise.viz_app.why.word.account import WHOLE_NOTE, Account, WholeEffects
 from headwise.viz_app.why.word.bars import (
     DIRECT,
     REST,
@@ -35,7 +35,6 @@ from headwise.viz_app.why.word.bars import (
     bars_by_size,
     by_layer,
     disagrees,
-    what_is_held,
 )
 from headwise.viz_app.why.word.effects import run_whole_effects
 from headwise.viz_app.why.word.report import account_to_html
@@ -127,10 +126,8 @@ def _show_bars(
         note += " The framed one is the head whose map is drawn; a click takes another."
     if wholes:
         note += (
-            " “Whole” is what the difference loses when the part is taken out of the pass, a head "
-            "by switching it off, a feed-forward by setting its neurons to zero: for these there "
-            f"is no sum. {OFF_NOTE} "
-            f"≠ marks the {marks} that differ from it in sign or by more than half."
+            f" “Whole” is {WHOLE_NOTE} ≠ marks the {marks} that differ from it in sign or by more "
+            "than half."
         )
     st.caption(note)
 
@@ -235,7 +232,6 @@ def files_of_account(selection: Selection, trace: Trace) -> Files | None:
                 account,
                 effects(),
                 words=words,
-                held=what_is_held(selection.run.description),
                 smallest=shown.smallest,
                 feed_forward=shown.feed_forward,
                 theme=theme,

@@ -25,7 +25,6 @@ from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.why.word.account import Account
-from headwise.viz_app.why.word.bars import what_is_held
 from headwise.viz_app.why.word.section.heads import show_encoder, show_inspector, show_maps
 from headwise.viz_app.why.word.section.neurons import show_neurons
 from headwise.viz_app.why.word.section.panels import (
@@ -157,12 +156,11 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
             f"The logit of {names[0]} is {size:.3f} {way} than that of {names[1]}: the model finds "
             f"it {times} times {likely}."
         )
-    norms = what_is_held(selection.run.description)
     off = power_of_ten(abs(account.deviation))
     st.markdown(
         f"{said} The bars add up to this.",
         help="They are what each part of the decoder wrote into the stream at this position "
-        f"(direct logit attribution; {norms}; the sum misses it by {off}).",
+        f"(direct logit attribution; {account.held}; the sum misses it by {off}).",
     )
     st.markdown(say_largest(trace, account, names[0]))
 
