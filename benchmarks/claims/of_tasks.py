@@ -23,12 +23,19 @@ from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.positions import encodings
 from headwise.viz_app.analysis.question import first_difference
-from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
+from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.measuring.batches import (
+    EncodedPair,
+    PaddedIds,
+    attention_maps,
+    target_scores,
+)
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
 from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.translate.given.found import unrelated
 from headwise.viz_app.why.sentences.correspondence import corresponding
 from tests.shipped import SHIPPED
 
@@ -197,6 +204,49 @@ def strongest_source_token(name: str) -> Found:
         | {"low": f"{low:.0f}", "high": f"{high:.0f}"},
         bool(low > 0),
     )
+
+
+@torch.inference_mode()
+def references_told_apart() -> Found:
+    """Compare references of example sentences with unrelated sentences, each with each.
+
+    By their log-probability a token, and by the source token that heads of cross-attention look at
+    least: the largest weight that any has on it in any row. Intervals are over sources.
+    """
+    figures, seen, holds = {}, [], True
+    for name in ("en-es", "de-en"):
+        run, model = run_of(name), newest(name)
+        sentences = Sentences.examples(run, read_measures(run.folder, run.steps()[-1]))
+        pairs = sorted(sentences.pairs, key=lambda each: (len(each.target), each.number))
+        likely, looked_at = [], []
+        for each in (pairs, unrelated(pairs)):
+            batches = [each[at : at + _BATCH] for at in range(0, len(each), _BATCH)]
+            looked_at.append(np.concatenate([_least_looked_at(model, batch) for batch in batches]))
+            scores = torch.cat([target_scores(model, batch) for batch in batches]).double().numpy()
+            likely.append(scores / [len(pair.target) - 1 for pair in each])
+        by_likelihood, by_weight = _higher(*likely), _higher(*looked_at)
+        holds &= bool(by_likelihood.mean() > 0.999)
+        drawn = np.random.default_rng(0).integers(len(pairs), size=(1_000, len(pairs)))
+        ends = np.percentile([by_weight[np.ix_(at, at)].mean() for at in drawn], (2.5, 97.5))
+        shares = zip(("share", "low", "high"), (by_weight.mean(), *ends), strict=True)
+        figures |= {f"{of}_{name[:2]}": f"{value:.0%}" for of, value in shares}
+        seen.append(f"{name}: {by_likelihood.mean():.4f} by likelihood, {len(pairs)} sentences")
+    return Found(figures, holds, "; ".join(seen))
+
+
+def _least_looked_at(model: Transformer, batch: Sequence[EncodedPair]) -> np.ndarray:
+    """Return the largest weight on the source token that has the least, </s> aside: (B,)."""
+    ids = PaddedIds.of_pairs(batch, model)
+    allowed = ids.allowed("cross")
+    weights = attention_maps(model, ids)[0]["cross"].masked_fill(~allowed[:, None], 0.0)
+    most, content = weights.amax(dim=(1, 2)), allowed.any(dim=1)
+    content &= ids.source != ids.special.end
+    return np.asarray(most.masked_fill(~content, torch.inf).amin(dim=1).numpy())
+
+
+def _higher(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return for each with each whether it is higher, an equal one counting a half."""
+    return np.asarray((np.sign(ones[:, None] - others) + 1) / 2)
 
 
 def _log_probabilities(
