@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
+from typing import get_args
 
 import numpy as np
 import torch
@@ -17,23 +20,34 @@ from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Head
 from headwise.model.masks import PADDING, pad
 from headwise.model.training.copy_task import LONGEST, copy_task
+from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
 from headwise.model.turning import ablate
 from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.positions import encodings
 from headwise.viz_app.analysis.question import first_difference
+from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     PaddedIds,
     attention_maps,
+    batches_by_length,
     target_scores,
 )
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.head_alignments import AlignedRows, MapsOf, cross_maps
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
 from headwise.viz_app.measuring.neuron_files import read_neurons
+from headwise.viz_app.measuring.words import (
+    align_batch,
+    count_correct_links,
+    source_word_numbers,
+    word_numbers,
+)
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate.given.found import unrelated
 from headwise.viz_app.why.sentences.correspondence import corresponding
@@ -242,6 +256,113 @@ def _least_looked_at(model: Transformer, batch: Sequence[EncodedPair]) -> np.nda
     most, content = weights.amax(dim=(1, 2)), allowed.any(dim=1)
     content &= ids.source != ids.special.end
     return np.asarray(most.masked_fill(~content, torch.inf).amin(dim=1).numpy())
+
+
+@cache
+@torch.inference_mode()
+def _alignment_errors(name: str) -> dict[tuple[str, str, str], tuple[float, np.ndarray]]:
+    """Return the lowest alignment error of a map, and the right links of the map by sentence.
+
+    By which word rows go, what a cell is, and of what a map is. The sentences are those that were
+    measured; of the reference alignments, which are of the whole corpus, those with a repeated
+    source are not among them: the next one with the right numbers of words is taken.
+    """
+    run, model = run_of(name), newest(name)
+    found, links = read_alignments(run.folder), {}
+    assert found is not None
+    references = iter([of for _, of in sorted(found.sentences.items())])
+    sentences = read_neurons(run.folder, run.steps()[-1]).sentences
+    pairs = [
+        EncodedPair(number, Pair(of.source, of.reference), *_ids(name, of.source, of.reference))
+        for number, of in enumerate(sentences)
+    ]
+    for pair in pairs:
+        sizes = max(source_word_numbers(run.tokenizers, pair.source)) + 1
+        words = max(word_numbers(run.tokenizers.target, pair.target)) + 1
+        links[pair.number] = next(
+            of for of in references if (of.source_words, of.target_words) == (sizes, words)
+        )
+    counts: dict[tuple[str, str, str], list[torch.Tensor]] = defaultdict(list)
+    sizes_of: list[torch.Tensor] = []
+    for batch in batches_by_length(pairs):
+        aligned = align_batch(batch, run.tokenizers, lambda s: links[s.number], model.device)
+        assert aligned is not None
+        sizes_of.append(aligned.sizes)
+        ids = PaddedIds.of_pairs(batch, model)
+        for by, of in product(get_args(CellValue), get_args(MapsOf)):
+            maps = cross_maps(model, ids, by=by, of=of)
+            for rows in get_args(AlignedRows):
+                right = count_correct_links(maps, aligned, getattr(aligned, rows))
+                counts[rows, by, of].append(right)
+    whole = torch.cat(sizes_of)
+    errors = {}
+    for key, parts in counts.items():
+        right = torch.cat(parts)
+        rates = 1 - 2 * right.sum(dim=0) / whole.sum()
+        best = int(rates.argmin())
+        errors[key] = float(rates[best]), (2 * right[:, best]).numpy()
+    errors["", "", ""] = 0.0, whole.numpy()
+    return errors
+
+
+def _layers_apart(name: str, rows: str) -> tuple[float, float, float]:
+    """Return the error of the best layer by norms less by weights, with its 95% interval."""
+    errors = _alignment_errors(name)
+    sizes = errors["", "", ""][1]
+    # Fewer right links are a larger error.
+    apart = errors[rows, "weight", "layers"][1] - errors[rows, "value norm", "layers"][1]
+    drawn = np.random.default_rng(0).integers(len(sizes), size=(1_000, len(sizes)))
+    low, high = np.percentile(apart[drawn].sum(1) / sizes[drawn].sum(1), (2.5, 97.5))
+    return float(apart.sum() / sizes.sum()), float(low), float(high)
+
+
+def aligned_by_norms(name: str, rows: str) -> Found:
+    """Compare weights with norms of values, of heads and of layers, as Kobayashi et al. (2020)."""
+    errors, measures = (
+        _alignment_errors(name),
+        read_measures(run_of(name).folder, run_of(name).steps()[-1]),
+    )
+    cells = [errors[rows, by, of][0] for of in get_args(MapsOf) for by in get_args(CellValue)]
+    apart, low, high = (f"{value:+.3f}".replace("-", "−") for value in _layers_apart(name, rows))
+    row = " | ".join([f"`{name}`", rows, *(f"{cell:.3f}" for cell in cells)])
+    measured = float(measures.values[f"aer_{rows}"]["cross"].min())
+    return Found(
+        {"row": f"| {row} | {apart} ({low} to {high}) |"},
+        abs(cells[0] - measured) < 2e-5,
+        f"as measured, by weights of heads {measured:.5f}",
+    )
+
+
+def where_norms_align_better() -> Found:
+    """Find where norms align better than weights, and what aligns worse than the diagonal."""
+    names, ways = ("en-es", "de-en"), get_args(AlignedRows)
+    of_layers = {(name, rows): _layers_apart(name, rows) for name in names for rows in ways}
+    errors = {name: _alignment_errors(name) for name in names}
+    better = [key for key, (_, _, high) in of_layers.items() if high < 0]
+    unsure = all(
+        low < 0 < high for (_, rows), (_, low, high) in of_layers.items() if rows == "predicted"
+    )
+    by_heads = [
+        errors[name][rows, "value norm", "heads"][0] - errors[name][rows, "weight", "heads"][0]
+        for name, rows in of_layers
+    ]
+    measures = read_measures(run_of("de-en").folder, run_of("de-en").steps()[-1])
+    assert measures.alignment is not None
+    diagonal = measures.alignment.diagonal
+    lowest = min(of[0] for key, of in errors["de-en"].items() if key[0] == "consumed")
+    return Found(
+        {"diagonal": f"{diagonal:.3f}"},
+        better == [("en-es", "consumed")]
+        and unsure
+        and min(by_heads) > -5e-4
+        and lowest > diagonal,
+        f"norms less weights of heads: {', '.join(f'{each:+.4f}' for each in by_heads)}",
+    )
+
+
+def _ids(name: str, source: str, target: str) -> tuple[list[int], list[int]]:
+    tokenizers = run_of(name).tokenizers
+    return tokenizers.encode_source(source), tokenizers.encode_target(target)
 
 
 def _higher(ones: np.ndarray, others: np.ndarray) -> np.ndarray:

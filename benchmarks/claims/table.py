@@ -263,6 +263,20 @@ _APART = (
         of_tasks.references_told_apart,
     ),
 )
+_BY_NORMS = (
+    *(
+        Claim("{row}", _HEADS, partial(of_tasks.aligned_by_norms, name, rows))
+        for name in ("en-es", "de-en")
+        for rows in ("predicted", "consumed")
+    ),
+    Claim(
+        "So the direction is found in one of four: layers of `en-es` by the consumed word. By the "
+        "predicted word the intervals have 0 in them, norms of single heads are nowhere better, "
+        "and in `de-en` no map aligns the consumed word as well as the diagonal does ({diagonal})",
+        _HEADS,
+        of_tasks.where_norms_align_better,
+    ),
+)
 _ALIKE = "nearly alike over 512 sentences (rank correlation {least} to {most})"
 _OF_ZERO = (
     Claim(

@@ -12,12 +12,13 @@ from tqdm import tqdm
 from headwise.model.files import lines_of
 from headwise.model.interface import HeadLike, head_name, to_head
 from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.pairs import Pairs, read_pairs
 from headwise.viz_app.measuring.alignments import WordLinks, parse_links
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.directions import BEST, Direction
-from headwise.viz_app.measuring.head_alignments import Agreement, AlignedRows, PairLinks
+from headwise.viz_app.measuring.head_alignments import Agreement, AlignedRows, MapsOf, PairLinks
 
 
 @dataclass(frozen=True)
@@ -25,15 +26,15 @@ class HeadAlignment:
     """The word alignments of pairs by one head, and how they agree with a reference."""
 
     head: str
-    """The head, such as ``cross.2.4``."""
+    """The head, such as ``cross.2.4``, or the layer, such as ``cross.2``."""
     pairs: tuple[PairLinks | None, ...]
     """Of each pair ``links``, (source word, target word) from 0, one for each target word, and
     ``weights`` (target words, source words); None for a pair with an empty side or too long."""
     error: float | None
     """Alignment error rate (Och and Ney 2003), 0 to 1; None without a reference."""
     errors: Mapping[str, float]
-    """That of every head, the best first; empty without a reference. The error of the best is too
-    low for other pairs, since it was chosen by these."""
+    """That of every head, or layer, the best first; empty without a reference. The error of the
+    best is too low for other pairs, since it was chosen by these."""
     diagonal: float | None
     """That of linking every target word to the source word with its number: the chance level."""
     lowest: float | None
@@ -47,6 +48,8 @@ def align(
     reference: Path | str | Iterable[WordLinks | str] | None = None,
     head: HeadLike = BEST,
     rows: AlignedRows = "predicted",
+    by: CellValue = "weight",
+    of: MapsOf = "heads",
     columns: tuple[str, str] | None = None,
 ) -> HeadAlignment:
     """Align the words of pairs by a head of cross-attention, with the targets forced.
@@ -59,9 +62,13 @@ def align(
         pairs: (source, target) texts, a file, or a corpus by name.
         reference: the right links of each pair, as a file with a line such as ``0-0 1-2`` for each,
             such lines, or sets of pairs of numbers.
-        head: which head; "best" for the one with the lowest error against the reference or, without
-            one, in the measures of the run.
+        head: which head, or layer, such as ``cross.2``; "best" for the one with the lowest error
+            against the reference or, without one, in the measures of the run.
         rows: whether the rows of a target word are those that predict its tokens or consume them.
+        by: "value norm" for the length of what is added for a key in place of its weight
+            (Kobayashi et al. 2020).
+        of: "layers" to align by what the heads of a layer do together: the mean of their weights
+            or, by value norm, the length of what they add together.
         columns: names of the two columns of a file, where they are not the languages.
 
     Raises:
@@ -70,10 +77,16 @@ def align(
     """
     read = read_pairs(pairs, checkpoint.opened, columns=columns)
     links = _links(reference, len(read))
-    name = head if head == BEST else head_name(to_head(head))
+    name = head if head == BEST or of == "layers" else head_name(to_head(head))
     with tqdm(unit="pair", leave=False) as bar:
         direction = Direction(
-            checkpoint.opened, checkpoint, rows, lambda: _with_links(read, links), bar.update
+            checkpoint.opened,
+            checkpoint,
+            rows,
+            lambda: _with_links(read, links),
+            bar.update,
+            by,
+            of,
         )
         agreement = direction.score() if links is not None else None
         if name == BEST and agreement is not None:
@@ -85,7 +98,7 @@ def align(
     aligned = [pair for pair in found if pair is not None]
     if not aligned:
         raise DataError("expected pairs that can be aligned, got none")
-    names = [head_name(each) for each in direction.heads]
+    names = direction.names
     if agreement is None:
         return HeadAlignment(names[place], found, None, {}, None, None)
     rates = agreement.error_rate

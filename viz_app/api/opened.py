@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TypedDict, Unpack, overload
 
 from headwise.model.checkpoint import Checkpoint
+from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.translation import GREEDY, Decoding, translate
 from headwise.model.hooks import Edit, NamedEdit, edit, hook_names
 from headwise.model.interface import (
@@ -33,7 +34,7 @@ from headwise.viz_app.heads.composition.scores import Composition, composition
 from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
-from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.why.sentences.patches import MOST_SECONDS
 from headwise.viz_app.why.sentences.patching import Patching
@@ -44,7 +45,7 @@ from headwise.viz_app.why.word.account import (
     run_account,
     word_to_compare,
 )
-from headwise.viz_app.why.word.effects import run_whole_effects
+from headwise.viz_app.why.word.effects import run_contributions, run_whole_effects
 
 _NONE: Mapping[HeadLike, float] = MappingProxyType({})
 PinnedRow = tuple[HeadLike, int, int | None]
@@ -237,6 +238,28 @@ class OpenedCheckpoint(Checkpoint):
         trace = self.trace(text, **options)
         step = trace.step_of(at)
         return trace, step, word_to_compare(self.tokenizers, trace, step, instead)
+
+    def contributions(self, text: str, target: str | Sequence[int] | None = None) -> Floats:
+        """Say how much of each prediction comes from each source token, by ALTI+: (T, S).
+
+        The rest of a row, to 1, comes from the target so far (Ferrando et al. 2022). Arguments and
+        errors are those of ``trace``.
+        """
+        return run_contributions(self.model, self.trace(text, target))
+
+    def decoder_lens(self, text: str) -> list[str]:
+        """Translate from each layer of the encoder, its embedding first: the DecoderLens.
+
+        The output of each takes the place of the encoder's (Langedijk et al. 2023); the last is the
+        model's own translation, greedy.
+
+        Raises:
+            ValueError: if the text is empty or too long.
+        """
+        sources, prefix = [self.tokenizers.encode_source(text)], self.tokenizers.prefix
+        layers = range(self.description.n_encoder_layers + 1)
+        ids = [decoder_lens(self.model, sources, layer, prefix)[0] for layer in layers]
+        return [self.tokenizers.target.decode(of_layer) for of_layer in ids]
 
     def score_parts(
         self, text: str, head: HeadLike, row: int, **options: Unpack[TraceOptions]

@@ -12,9 +12,10 @@ from typing import Literal, get_args
 import numpy as np
 
 from headwise.model.checkpoint import Checkpoint
-from headwise.model.interface import Head, head_name, parse_head
+from headwise.model.interface import Head, head_name
 from headwise.model.runs import Run
 from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.measuring.align import symmetrise
 from headwise.viz_app.measuring.alignments import WordLinks
 from headwise.viz_app.measuring.batches import LeftOutCounts
@@ -22,6 +23,7 @@ from headwise.viz_app.measuring.files import measured_steps, read_measures
 from headwise.viz_app.measuring.head_alignments import (
     Agreement,
     AlignedRows,
+    MapsOf,
     Numbers,
     PairLinks,
     align_pairs,
@@ -44,10 +46,21 @@ class Direction:
     """Opens the pairs from the first one on, each with its reference links."""
     advance: Callable[[], object]
     """Called after each pair."""
+    by: CellValue = "weight"
+    """What a cell of the maps is, as for ``cross_maps``."""
+    of: MapsOf = "heads"
+    """Whether each head aligns, or each layer."""
 
     @property
     def heads(self) -> list[Head]:
         return [head for head in self.run.description.all_heads() if head.kind == "cross"]
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of what aligns: heads such as ``cross.2.4``, or layers, ``cross.2``."""
+        if self.of == "layers":
+            return [f"cross.{layer + 1}" for layer in range(self.run.description.layers("cross"))]
+        return [head_name(head) for head in self.heads]
 
     def align(
         self,
@@ -57,7 +70,7 @@ class Direction:
         *,
         advances: bool = True,
     ) -> Iterator[PairLinks | None]:
-        """Align all pairs by the head at a place among ``heads``; None for a pair that is left out.
+        """Align all pairs by the head at a place among ``names``; None for a pair that is left out.
 
         ``left_out`` and ``agreement``, which is of all heads, are those of ``align_pairs``.
         ``advance`` is called for each pair, unless another direction counts it.
@@ -70,6 +83,8 @@ class Direction:
             left_out=left_out,
             agreement=agreement,
             head=place,
+            by=self.by,
+            of=self.of,
         ):
             if advances:
                 self.advance()
@@ -77,7 +92,7 @@ class Direction:
 
     def score(self) -> Agreement:
         """Compare the alignments of every head with the reference."""
-        agreement, left_out = Agreement(np.zeros(len(self.heads))), LeftOutCounts()
+        agreement, left_out = Agreement(np.zeros(len(self.names))), LeftOutCounts()
         for _ in self.align(0, left_out, agreement):
             pass
         if not agreement.sentences:
@@ -85,19 +100,21 @@ class Direction:
         return agreement
 
     def choose(self, name: str) -> int:
-        """Return the place among ``heads`` of a head such as ``cross.2.4``, or of the ``BEST``.
+        """Return the place among ``names`` of one of these, or of the ``BEST``.
 
         Raises:
             ValueError: if there is no such head, or no measures say which is best.
         """
         if name == BEST:
+            if (self.by, self.of) != ("weight", "heads"):
+                raise ValueError("expected a reference or a name: only heads' weights are measured")
             return int(self.measured_error_rates().argmin())
-        if (head := parse_head(name)) not in self.heads:
+        if name not in self.names:
             raise ValueError(
-                f"expected a head of {self.run.name} from {head_name(self.heads[0])} to "
-                f"{head_name(self.heads[-1])}, got {name}"
+                f"expected a {self.of.removesuffix('s')} of {self.run.name} from {self.names[0]} "
+                f"to {self.names[-1]}, got {name}"
             )
-        return self.heads.index(head)
+        return self.names.index(name)
 
     def measured_error_rates(self) -> Numbers:
         """Return the alignment error rate of each head in the measures of the checkpoint, (H,)."""

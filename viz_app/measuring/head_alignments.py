@@ -1,23 +1,28 @@
 """Word alignments that the cross-attention heads of a model give to the pairs of a corpus.
 
-``B`` batch, ``H`` all heads with cross-attention, layer by layer; ``V`` target words. Words are
+``B`` batch, ``H`` all heads with cross-attention, layer by layer, or in their place its layers;
+``Q`` and ``M`` the query and key lengths of a map; ``V`` target words. Words are
 those of the model's tokenizers, from 0, without ``<s>`` and ``</s>``. Only a few batches of the
 corpus are in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.hooks import capture
+from headwise.model.interface import Seq2SeqModel, Tokenizers, attention_path
 from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.measuring.alignments import Links, WordLinks
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
@@ -35,11 +40,13 @@ from headwise.viz_app.measuring.words import (
     word_numbers,
     word_weights,
 )
+from headwise.viz_app.trace.attention import head_sum_norms, transform_values
 
 PAIRS_AT_A_TIME = 128
 """Number of pairs that are read, and sorted by length, together."""
 AlignedRows = Literal["predicted", "consumed"]
 """Whether the rows of a target word are those that predict its tokens, or that consume them."""
+MapsOf = Literal["heads", "layers"]
 Numbers = NDArray[np.float64]
 
 
@@ -107,13 +114,15 @@ def align_pairs(
     left_out: LeftOutCounts,
     agreement: Agreement | None = None,
     head: int = 0,
+    by: CellValue = "weight",
+    of: MapsOf = "heads",
 ) -> Iterator[PairLinks | None]:
     """Align pairs by all heads, in order; None for a pair with an empty side or too many tokens.
 
     The model is forced to write the target of each pair, which comes with its reference links.
     ``PAIRS_AT_A_TIME`` of them are read ahead. Pairs that are left out are counted in ``left_out``;
     the links of every head are compared with the reference in ``agreement``, if it is given; links
-    and weights are those of the ``head`` with this place among the H.
+    and weights are those of the ``head`` with this place among the H. Maps are ``cross_maps``.
 
     Raises:
         DataError: if a reference links words that are not there.
@@ -135,8 +144,36 @@ def align_pairs(
                 left_out.empty += 1
         found: dict[int, PairLinks] = {}
         for batch in batches_by_length(encoded):
-            found |= _align(model, tokenizers, batch, links, rows, agreement, head)
+            maps = partial(cross_maps, by=by, of=of)
+            found |= _align(model, tokenizers, batch, links, rows, agreement, head, maps)
         yield from (found.get(number) for number, _ in chunk)
+
+
+def cross_maps(model: Seq2SeqModel, ids: PaddedIds, *, by: CellValue, of: MapsOf) -> Tensor:
+    """Return the maps of cross-attention of a batch, (B, H, Q, M), or one a layer in place of H.
+
+    By value norm a cell is the length of what is added for the key, ‖α v W_O‖ (Kobayashi et al.
+    2020, section 5, who link the key with the longest). A layer's map is the mean of its heads'
+    weights or, by value norm, the length of what they add together.
+    """
+    if (by, of) == ("weight", "heads"):
+        return attention_maps(model, ids)[0]["cross"]
+    shape = model.description.shapes["cross"]
+    paths = [attention_path("cross", layer) for layer in range(shape[0])]
+    with capture(model, [f"{path}.value" for path in paths]) as seen:
+        weights = attention_maps(model, ids)[0]["cross"].unflatten(1, shape)  # (B, L, H, Q, M)
+    if by == "weight":
+        return weights.mean(dim=2)
+    lengths = []
+    for path, of_layer in zip(paths, weights.unbind(1), strict=True):
+        projection = model.linear(f"{path}.output_projection").weight
+        added = [transform_values(values, projection) for values in seen[f"{path}.value"][0]]
+        for alphas, vectors in zip(of_layer, added, strict=True):  # (H, Q, M), (H, M, D)
+            if of == "layers":
+                lengths.append(head_sum_norms(alphas, vectors)[None])
+            else:
+                lengths.append(alphas * vectors.norm(dim=-1)[:, None])
+    return torch.stack(lengths).unflatten(0, (shape[0], -1)).transpose(0, 1).flatten(1, 2)
 
 
 def _links(sentence: EncodedPair, tokenizers: Tokenizers, reference: WordLinks) -> Links:
@@ -160,12 +197,12 @@ def _align(
     rows: AlignedRows,
     agreement: Agreement | None,
     head: int,
+    maps: Callable[[Seq2SeqModel, PaddedIds], Tensor],
 ) -> dict[int, PairLinks]:
     aligned = align_batch(batch, tokenizers, lambda s: links[s.number], model.device)
     if aligned is None:
         return {}
-    ids = PaddedIds.of_pairs(batch, model)
-    weights = attention_maps(model, ids)[0]["cross"]
+    weights = maps(model, PaddedIds.of_pairs(batch, model))
     queries = aligned.predicted if rows == "predicted" else aligned.consumed
     chosen = hard_alignment(weights, aligned, queries).cpu().numpy()
     by_word = word_weights(weights[:, [head]], aligned, queries)[:, 0].double().cpu().numpy()

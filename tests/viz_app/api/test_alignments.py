@@ -28,7 +28,13 @@ def by_hand(
 ) -> np.ndarray:
     """Weights between the words of a pair (target, source), of rows by predicted tokens."""
     trace = checkpoint.trace(*pair)
-    maps = trace.attention["cross"][head].astype(np.float64)
+    return between_words(checkpoint, trace, trace.attention["cross"][head])
+
+
+def between_words(
+    checkpoint: headwise.OpenedCheckpoint, trace: headwise.OpenedTrace, maps: np.ndarray
+) -> np.ndarray:
+    maps = maps.astype(np.float64)
     keys = np.array(source_word_numbers(checkpoint.tokenizers, trace.source.ids))
     rows = np.array(word_numbers(checkpoint.tokenizers.target, trace.predicted.ids))
     return np.array(
@@ -52,6 +58,35 @@ def test_links_and_weights_are_those_of_a_trace(checkpoint: headwise.OpenedCheck
         weights = by_hand(checkpoint, pair, (1, 2))
         assert aligned.weights == near(weights, dtype=np.float32, operations=PASS)
         assert aligned.links == {(int(row.argmax()), at) for at, row in enumerate(weights)}
+
+
+def test_value_norms_and_layers_are_those_of_a_trace(
+    checkpoint: headwise.OpenedCheckpoint,
+) -> None:
+    """The longest vector is what is linked, of a head and of what a layer's heads add together."""
+    links = []
+    for by, of, name in (
+        ("value norm", "heads", "cross.2.3"),
+        ("weight", "layers", "cross.2"),
+        ("value norm", "layers", "cross.2"),
+    ):
+        found = headwise.align(checkpoint, PAIRS, head=name, by=by, of=of)  # type: ignore[arg-type]
+        assert found.head == name
+        for pair, aligned in zip(PAIRS[:3], found.pairs, strict=False):
+            assert aligned is not None
+            trace = checkpoint.trace(*pair)
+            maps = {
+                "value norm heads": trace.attention["cross"][1, 2]
+                * trace.value_norms["cross"][1, 2],
+                "weight layers": trace.attention["cross"][1].mean(axis=0),
+                "value norm layers": trace.head_sum_norms["cross"][1],
+            }[f"{by} {of}"]
+            expected = between_words(checkpoint, trace, maps)
+            assert aligned.weights == near(expected, dtype=np.float32, operations=PASS)
+            links.append(aligned.links)
+    assert links[3:6] != links[6:]
+    errors = headwise.align(checkpoint, PAIRS, reference=REFERENCE, of="layers").errors
+    assert {*errors} == {"cross.1", "cross.2"}
 
 
 def test_errors_are_those_of_och_and_ney(
@@ -103,6 +138,8 @@ def test_a_file_of_links_has_the_lines_that_an_editor_shows(
         ({"reference": [{(90, 0)}, *REFERENCE[1:]]}, "expected links between"),
         ({"head": "cross.9.1"}, "expected a head of tiny from cross.1.1 to cross.2.3"),
         ({"head": "encoder_self.1.1"}, "expected a head of tiny from cross.1.1"),
+        ({"head": "cross.3", "of": "layers"}, "a layer of tiny from cross.1 to cross.2, got cros"),
+        ({"by": "value norm"}, "expected a reference or a name: only heads' weights are measured"),
     ],
 )
 def test_what_does_not_fit_is_refused(

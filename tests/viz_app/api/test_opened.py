@@ -134,6 +134,18 @@ def test_an_account_is_of_the_word_that_is_named(opened: headwise.OpenedRun) -> 
             checkpoint.why(TEXT, at)
 
 
+def test_contributions_and_the_decoder_lens_are_of_a_text(opened: headwise.OpenedRun) -> None:
+    checkpoint = opened[-1]
+    shares = checkpoint.contributions(TEXT, "El perro viejo.")
+    trace = checkpoint.trace(TEXT, "El perro viejo.")
+    assert shares.shape == (len(trace.predicted), len(trace.source))
+    assert shares.sum(axis=1)[0] < 1 + 1e-5
+    text = "The black dog sees the old cat."
+    written = checkpoint.decoder_lens(text)
+    assert len(written) == checkpoint.description.n_encoder_layers + 1
+    assert written[-1] == checkpoint.translate(text) != written[0]
+
+
 def test_what_is_asked_of_a_sentence_takes_the_options_of_its_trace(
     opened: headwise.OpenedRun,
 ) -> None:
