@@ -139,18 +139,26 @@ class Phase(NamedTuple):
     last: int
 
 
-def phases(texts: Mapping[int, str]) -> list[Phase]:
+def phases(texts: Mapping[int, str], values: Mapping[int, tuple[float, float]]) -> list[Phase]:
     """Find when what is said of a measure of a head changes.
+
+    A word stays until a value leaves the interval, two standard errors wide on either side, of the
+    last value of which it is said by itself: else it would come and go with the noise.
 
     Args:
         texts: step → what ``describe_value`` gives there, in the order of the steps.
+        values: step → the value and its standard error.
     """
-    said = {step: _said(text) for step, text in texts.items()}
-    found = []
-    for word, run in groupby(said, key=said.__getitem__):
-        steps = [*run]
-        found.append(Phase(word, steps[0], steps[-1]))
-    return found
+    said: dict[int, str] = {}
+    word, last, reach = "", math.nan, 0.0
+    for step, text in texts.items():
+        value, error = values[step]
+        found = _said(text)
+        if not word or found == word or not abs(value - last) <= reach:
+            word, last, reach = found, value, 2 * error
+        said[step] = word
+    runs = ((of, [*steps]) for of, steps in groupby(said, key=said.__getitem__))
+    return [Phase(of, steps[0], steps[-1]) for of, steps in runs]
 
 
 def _said(text: str) -> str:

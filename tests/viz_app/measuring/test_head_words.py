@@ -318,13 +318,35 @@ def test_what_is_said_of_a_measure_changes_at_some_checkpoints() -> None:
         400: "entropy: no value",
         800: "sharp: 0.29 of the largest possible entropy",
     }
-    assert phases(texts) == [
+    values = dict.fromkeys(texts, (0.7, 0.0)) | {400: (NAN, NAN), 100: (0.31, 0.01)}
+    assert phases(texts, values) == [
         Phase("", 0, 50),
         Phase("sharp", 100, 200),
         Phase("", 400, 400),
         Phase("sharp", 800, 800),
     ]
-    assert phases({}) == []
+    assert phases({}, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        # Within 0.05 of the last that had the word by itself, it stays; not beyond.
+        ({1: "matters 0.12", 2: "0.16", 3: "0.08", 4: "matters 0.13", 5: "0.19"}, "mmmm."),
+        ({1: "0.12", 2: "matters 0.13", 3: "0.10", 4: "0.07"}, ".mm."),
+        ({1: "matters 0.12", 2: "hardly 0.11", 3: "hardly 0.01"}, "mmh"),
+    ],
+)
+def test_a_word_does_not_come_and_go_with_the_noise(values: dict[int, str], said: str) -> None:
+    texts, numbers = {}, {}
+    for step, each in values.items():
+        *word, number = each.split()
+        texts[step] = f"{word[0]}: it costs {number}" if word else f"it costs {number}"
+        numbers[step] = float(number), 0.025
+    found = "".join(
+        (phase.said[:1] or ".") * (phase.last - phase.first + 1) for phase in phases(texts, numbers)
+    )
+    assert found == said
 
 
 def test_a_value_without_a_word_stands_beside_that_at_step_0() -> None:

@@ -212,7 +212,8 @@ def _show_lines(
     if rows:
         st.markdown(
             "How it came to be what it is at the last of these checkpoints, with the values there "
-            "and their standard errors:\n\n" + "\n".join(rows)
+            "and their standard errors; a word stays until a value is more than two of these from "
+            "the last that had it by itself:\n\n" + "\n".join(rows)
         )
         st.caption(words_by_chance(selection.run, last, selection.run.description.all_heads()))
 
@@ -225,9 +226,10 @@ def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> 
     form = DESCRIBED[name].form
     values = {step: head_values(of.values, head)[name] for step, of in measured.items()}
 
+    errors = {step: error_of(of, name, head) for step, of in measured.items()}
+
     def at(step: int) -> str:
-        error = error_of(measured[step], name, head)
-        return f"{step:,} ({with_error(values[step], error, form)})"
+        return f"{step:,} ({with_error(values[step], errors[step], form)})"
 
     def write(phase: Phase) -> str:
         said = f"“{phase.said}”" if phase.said else "nothing to be said"
@@ -239,7 +241,8 @@ def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> 
         {
             step: value_in_words(run, measured[step], name, head, value)
             for step, value in values.items()
-        }
+        },
+        {step: (value, errors[step]) for step, value in values.items()},
     )
     if not any(phase.said for phase in found):
         return ""
