@@ -52,6 +52,7 @@ def test_scores_are_those_of_traces_per_token(run: TrainedRun) -> None:
 
     (a, a_target), (b, b_target), (c, c_target) = TEXTS  # from c the targets are longer
     others = [(c, a_target), (a, b_target), (b, c_target)]
+    assert found.longest == len(run.tokenizers.encode_target(b_target)) - 1
     size = max(map(abs, scores(others)))
     assert_near(np.sort(found.references), scores([*TEXTS]), size=size, dtype=np.float32)
     assert_near(np.sort(found.unrelated), scores(others), size=size, dtype=np.float32)

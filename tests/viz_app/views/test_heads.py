@@ -653,6 +653,11 @@ def test_a_given_translation_stands_beside_references_and_unrelated_sentences(
     assert app.errors == []
     assert f"a token. {less:.0%} of {len(pairs)} references have less a token, " in app.captions
     assert "% of unrelated sentences." in app.captions
+    assert "None is as long" not in app.captions
+    tokens = [len(run.tokenizers.encode_target(target)) - 1 for _, target in pairs]
+    app.choose(target=f"{pairs[tokens.index(max(tokens))][1]}.")
+    told = f"None is as long: they have at most {max(tokens)} tokens, this one {max(tokens) + 1}."
+    assert told in app.captions
 
 
 def test_a_ranking_of_one_sentence_stands_beside_that_of_the_corpus(

@@ -29,15 +29,18 @@ class ReferenceScores:
     references: Doubles
     unrelated: Doubles
     """Of each source with the reference of another one, of about the same length."""
+    longest: int
+    """How many tokens the longest reference has, ``</s>`` included."""
 
 
 @of_sentences("references scored", says="Scoring the example sentences")
 def reference_scores(model: Seq2SeqModel, sentences: Sentences) -> ReferenceScores:
     """Score sentences, evenly taken, with their own references and with those of others."""
     pairs = sentences.pairs[:: math.ceil(len(sentences.pairs) / _MOST)]
-    return ReferenceScores(
-        *(_scores(model, replace(sentences, pairs=each)) for each in (pairs, unrelated(pairs)))
+    references, others = (
+        _scores(model, replace(sentences, pairs=each)) for each in (pairs, unrelated(pairs))
     )
+    return ReferenceScores(references, others, max(len(each.target) - 1 for each in pairs))
 
 
 def unrelated(pairs: Sequence[EncodedPair]) -> tuple[EncodedPair, ...]:

@@ -24,7 +24,10 @@ def beside_references(selection: Selection, trace: Trace) -> str:
     references, unrelated = (
         f"{(each < own).mean():.0%}" for each in (found.references, found.unrelated)
     )
-    return (
+    said = (
         f"{references} of {len(found.references):,} references have less a token, {unrelated} of "
         "unrelated sentences."
     )
+    if (tokens := len(trace.predicted)) > found.longest:
+        said += f" None is as long: they have at most {found.longest} tokens, this one {tokens:,}."
+    return said
