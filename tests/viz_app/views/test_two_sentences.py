@@ -26,8 +26,6 @@ from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared import download, slices
 from headwise.viz_app.views.shared.asked import so_far
-from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
-from headwise.viz_app.views.shared.sentence_pairs import SentencePair, patching_of
 from headwise.viz_app.why.sentences.correspondence import corresponding
 from headwise.viz_app.why.sentences.patches import (
     run_attribution,
@@ -35,6 +33,13 @@ from headwise.viz_app.why.sentences.patches import (
     run_patching,
 )
 from headwise.viz_app.why.sentences.patching import Patching
+from headwise.viz_app.why.sentences.section.pair import (
+    SentencePair,
+    patching_of,
+    prepared_pairs,
+    with_word,
+    words_in,
+)
 from tests.floats import rounding
 from tests.imports import ROOT
 from tests.viz_app.views.driver import CATS, DOG, STEPS, Page, Start, array, traced, unescaped

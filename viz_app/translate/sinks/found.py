@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from headwise.model.estimates import effects_bytes
 from headwise.model.interface import Head, Kind, Seq2SeqModel, attention_path
 from headwise.model.ties import first_largest
-from headwise.model.unread import Unread, costs_of_unread
 from headwise.viz_app.analysis.attention import punctuation, rows_with_several_keys
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.records.trace import Doubles, Floats, Tokens, Trace
 from headwise.viz_app.trace.attention import to_numpy
+from headwise.viz_app.translate.sinks.unread import Unread, costs_of_unread
 
 NOTHING = 0.005
 """In nats a token of the target: a sink costs nothing if zero in place of its values costs less."""

@@ -29,10 +29,6 @@ from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Run, head_costs_of, log_of, trace_of
-from headwise.viz_app.views.shared.accounts import (
-    asked_account,
-    compared_words,
-)
 from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
@@ -57,7 +53,6 @@ from headwise.viz_app.views.shared.parts import (
     style_lesson,
 )
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import patched_pair_of
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.target import shown_trace
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
@@ -65,6 +60,11 @@ from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_on_slider, show_figure
 from headwise.viz_app.views.shared.written import written_here
 from headwise.viz_app.views.state import View
+from headwise.viz_app.why.sentences.section.pair import patched_pair_of
+from headwise.viz_app.why.word.section.asked import (
+    asked_account,
+    compared_words,
+)
 
 _HINTS: dict[Way, str] = {
     "cell": "Answer in the page: click a cell of the large map, or press Enter on it.",

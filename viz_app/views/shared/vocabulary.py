@@ -15,7 +15,7 @@ from headwise.model.interface import Side
 from headwise.model.run_info import Counts
 from headwise.model.spelling import token_of
 from headwise.viz_app.analysis.embeddings import frequency_groups
-from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
+from headwise.viz_app.analysis.labels import next_token_label, token_label, vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import Run, embedding_table, weights_of
@@ -166,6 +166,12 @@ def find_token(selection: Selection, vocabulary: SideVocabulary, chosen: str) ->
         + (f": it is read as {read}" if ids else "")
         + "; choose one of the list"
     )
+
+
+def target_labels(run: Run, ids: Sequence[int]) -> list[str]:
+    """Return how people read target tokens that may come next."""
+    target = run.tokenizers.target
+    return [next_token_label(text, spaced=target.kind == "bpe") for text in target.tokens(ids)]
 
 
 def offered_in(vocabulary: SideVocabulary) -> list[str]:

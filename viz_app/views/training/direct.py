@@ -10,12 +10,6 @@ from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import trace_of
-from headwise.viz_app.views.shared.accounts import (
-    accounts_by_step,
-    asked_account,
-    choose_other_word,
-    compared_words,
-)
 from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head
 from headwise.viz_app.views.shared.inspector import inspecting
@@ -29,6 +23,12 @@ from headwise.viz_app.views.shared.widgets import open_page
 from headwise.viz_app.views.training.head_cells import choose_order, show_cells
 from headwise.viz_app.views.training.shared_target import SharedTarget, choose_shared_target
 from headwise.viz_app.why.word.account import MEAN, Account
+from headwise.viz_app.why.word.section.asked import (
+    accounts_by_step,
+    asked_account,
+    choose_other_word,
+    compared_words,
+)
 
 
 @panel("direct")

@@ -6,8 +6,8 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import attribution_of, patching_of, question_of
 from headwise.viz_app.views.shared.view import view
+from headwise.viz_app.why.sentences.section.pair import attribution_of, patching_of, question_of
 
 
 def files_of_patching(selection: Selection, trace: Trace) -> Files | None:

@@ -13,7 +13,6 @@ from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import SentencePair, patching_of
 from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
 from headwise.viz_app.views.shared.view import change_view, control, view
@@ -26,6 +25,7 @@ from headwise.viz_app.why.sentences.patching import (
     patch_label,
     rank_correlations,
 )
+from headwise.viz_app.why.sentences.section.pair import SentencePair, patching_of
 from headwise.viz_app.why.sentences.section.training import agreement_said, show_attributed
 
 _WIDE, _HALF, _THIRD = 620, 420, 300

@@ -11,12 +11,12 @@ from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.views.shared.head_choice import choose_head, head_label, map_arguments
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import SentencePair
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 from headwise.viz_app.why.sentences.correspondence import (
     difference_where_corresponding,
     places_of,
 )
+from headwise.viz_app.why.sentences.section.pair import SentencePair
 
 _WIDTH = 440
 """Pixels of a map."""

@@ -13,7 +13,6 @@ from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import SentencePair, attribution_of, patching_of
 from headwise.viz_app.views.shared.slices import NoteDone, each_in_slices, in_slices
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
@@ -28,6 +27,7 @@ from headwise.viz_app.why.sentences.patching import (
     rank_correlations,
     row_label,
 )
+from headwise.viz_app.why.sentences.section.pair import SentencePair, attribution_of, patching_of
 
 
 def agreement_said(found: Mapping[PatchMap, RankCorrelation]) -> str:

@@ -11,20 +11,11 @@ from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.shared.accounts import target_labels
 from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import (
-    SentencePair,
-    attribution_of,
-    chosen_words,
-    pair_of,
-    second_sentence,
-)
 from headwise.viz_app.views.shared.target import show_target, target_probabilities
 from headwise.viz_app.views.shared.view import (
     change_view,
@@ -36,6 +27,7 @@ from headwise.viz_app.views.shared.view import (
 )
 from headwise.viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
+    target_labels,
     token_name,
     vocabulary_of,
 )
@@ -43,6 +35,16 @@ from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.why.sentences.patching import Patching
 from headwise.viz_app.why.sentences.section.maps import show_patching
 from headwise.viz_app.why.sentences.section.one_head import show_pair_maps
+from headwise.viz_app.why.sentences.section.pair import (
+    SentencePair,
+    attribution_of,
+    chosen_words,
+    pair_of,
+    prepared_pairs,
+    second_sentence,
+    with_word,
+    words_in,
+)
 
 _LONGEST = 300
 """Most characters of a sentence above its translation."""

@@ -14,7 +14,6 @@ from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
 from headwise.viz_app.records.measures import Sentence, StrongestSentences
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import weights_sha256
-from headwise.viz_app.views.shared.accounts import target_labels
 from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.cache import cached, stamp_of
 from headwise.viz_app.views.shared.errors import describe_error
@@ -24,6 +23,7 @@ from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
 from headwise.viz_app.views.shared.measures import corpus_options, measure_command
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
+from headwise.viz_app.views.shared.vocabulary import target_labels
 from headwise.viz_app.views.shared.widgets import (
     choose_one,
     clicked_value,

@@ -13,7 +13,6 @@ from headwise.viz_app.figures.bars import bar_chart, signed_text
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.saved import npz_of
 from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.shared.accounts import asked_account, compared_words
 from headwise.viz_app.views.shared.asked import ask_slowly
 from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head
@@ -38,6 +37,7 @@ from headwise.viz_app.why.word.bars import (
 )
 from headwise.viz_app.why.word.effects import run_whole_effects
 from headwise.viz_app.why.word.report import account_to_html
+from headwise.viz_app.why.word.section.asked import asked_account, compared_words
 from headwise.viz_app.why.word.section.heads import bars_and_map, has_room_beside, show_head
 from headwise.viz_app.why.word.section.panels import mark
 

@@ -10,11 +10,6 @@ from headwise.model.interface import parse_head
 from headwise.viz_app.analysis.labels import head_of, part_label, token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.accounts import (
-    asked_account,
-    choose_other_word,
-    compared_words,
-)
 from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.lessons import answered
 from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
@@ -25,6 +20,11 @@ from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.why.word.account import Account
+from headwise.viz_app.why.word.section.asked import (
+    asked_account,
+    choose_other_word,
+    compared_words,
+)
 from headwise.viz_app.why.word.section.heads import show_encoder, show_inspector, show_maps
 from headwise.viz_app.why.word.section.neurons import show_neurons
 from headwise.viz_app.why.word.section.panels import (

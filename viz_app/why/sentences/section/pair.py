@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
+from pydantic import TypeAdapter
 
+from headwise.model.files import lines_of
 from headwise.model.interface import Description
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Weights, trace_of, weights_of
+from headwise.viz_app.views.caches import Run, Weights, trace_of, weights_of
 from headwise.viz_app.views.shared.asked import ask_slowly, ask_weights_of
-from headwise.viz_app.views.shared.prepared import prepared_pairs
+from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone
 from headwise.viz_app.views.shared.view import view
@@ -25,6 +29,9 @@ from headwise.viz_app.why.sentences.correspondence import (
 )
 from headwise.viz_app.why.sentences.patches import require_time, run_attribution, run_patching
 from headwise.viz_app.why.sentences.patching import PatchedPair, Patching
+
+_FOLDER = Path(__file__).parents[3] / "sentences"
+_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -167,3 +174,43 @@ def attribution_of(
 ) -> Patching:
     """Approximate ``patching_of`` by one backward pass."""
     return ask_weights_of(weights, run_attribution, pair.a, pair.b.source, at, words)
+
+
+@dataclass(frozen=True)
+class PreparedPair:
+    """Two sentences that differ in one thing."""
+
+    phenomenon: str
+    a: str
+    b: str
+
+
+def prepared_pairs(run: Run) -> tuple[PreparedPair, ...]:
+    """Return the pairs that come with Headwise in the source language of a run.
+
+    Those with words that the run's vocabulary lacks are left out; so are all of other languages.
+    """
+    path = _FOLDER / f"two-{run.source_language}-{run.target_language}.jsonl"
+    reader = TypeAdapter(PreparedPair)
+
+    def read() -> tuple[PreparedPair, ...]:
+        if not path.is_file():
+            return ()
+        rows = lines_of(path.read_bytes())
+        pairs = (reader.validate_json(row) for row in rows)
+        unknown = run.tokenizers.source.unknown
+        return tuple(pair for pair in pairs if not (unknown(pair.a) or unknown(pair.b)))
+
+    return cached("prepared pairs", (path.name, run.tokenizers_sha256), read)
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words and marks of a text, in order."""
+    return _WORD.findall(text)
+
+
+def with_word(text: str, place: int, instead: str) -> str:
+    """Return a text with one of ``words_in`` it replaced, or, by an empty one, left out."""
+    found = list(_WORD.finditer(text))[place]
+    changed = text[: found.start()] + instead.strip() + text[found.end() :]
+    return changed if instead.strip() else " ".join(changed.split())

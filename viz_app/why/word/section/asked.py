@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import next_token_label
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.asked import ask_trace
@@ -18,6 +17,7 @@ from headwise.viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
     find_token,
     offered_in,
+    target_labels,
     token_name,
     vocabulary_of,
 )
@@ -87,12 +87,6 @@ def compared_words(run: Run, account: Account) -> tuple[str, str]:
     ids = [account.word] if account.instead is None else [account.word, account.instead]
     names = target_labels(run, ids)
     return names[0], names[1] if account.instead is not None else "the mean of all tokens"
-
-
-def target_labels(run: Run, ids: Sequence[int]) -> list[str]:
-    """Return how people read target tokens that may come next."""
-    target = run.tokenizers.target
-    return [next_token_label(text, spaced=target.kind == "bpe") for text in target.tokens(ids)]
 
 
 def accounts_by_step(
