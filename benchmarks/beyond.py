@@ -31,13 +31,7 @@ from headwise.model.checkpoint import (
 )
 from headwise.model.decoding.translation import translate
 from headwise.model.training.corpora import load_corpus
-from headwise.model.training.data import (
-    DataError,
-    Pair,
-    bare,
-    references_by_source,
-    without_texts,
-)
+from headwise.model.training.data import DataError, Pair, bare, references_by_source, without_texts
 from headwise.model.training.evaluation import (
     Evaluation,
     TranslationScores,

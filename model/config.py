@@ -18,10 +18,7 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 MOST_STEPS = 9_999_999
 """Largest step: file names have seven digits for it."""
 
-FORMER_NAMES = {
-    "max_pieces": ("max_tokens",),
-    "n_layers": ("n_encoder_layers", "n_decoder_layers"),
-}
+FORMER_NAMES = {"max_pieces": ("max_tokens",), "n_layers": ("n_encoder_layers", "n_decoder_layers")}
 """Keys in files of earlier versions, and the keys that replace them."""
 
 if TYPE_CHECKING:

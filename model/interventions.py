@@ -26,20 +26,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from headwise.model.forced import (
-    forced_stream,
-    log_probabilities,
-    target_log_probabilities,
-)
+from headwise.model.forced import forced_stream, log_probabilities, target_log_probabilities
 from headwise.model.hooks import Edit, edit
-from headwise.model.interface import (
-    KINDS,
-    Description,
-    Head,
-    Kind,
-    Seq2SeqModel,
-    attention_path,
-)
+from headwise.model.interface import KINDS, Description, Head, Kind, Seq2SeqModel, attention_path
 from headwise.model.masks import PADDING
 from headwise.model.readings import Sublayer
 from headwise.model.work import AT_A_TIME, decoding_work, encoding_work

@@ -248,11 +248,7 @@ class Transformer(nn.Module):
         return self.encoder(source, mask), mask
 
     def decode(
-        self,
-        target: Tensor,
-        memory: Tensor,
-        mask: Tensor | None,
-        cache: DecoderCache | None = None,
+        self, target: Tensor, memory: Tensor, mask: Tensor | None, cache: DecoderCache | None = None
     ) -> Tensor:
         """Run the decoder: ids (B, T), from <s> or from the end of the cache → stream (B, T, D)."""
         return self.decoder(target, memory, memory_mask=mask, cache=cache)

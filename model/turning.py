@@ -14,12 +14,7 @@ from contextlib import ExitStack, contextmanager
 from torch import Tensor
 
 from headwise.model.hooks import Edit, edit
-from headwise.model.interface import (
-    HeadLike,
-    Kind,
-    Seq2SeqModel,
-    attention_path,
-)
+from headwise.model.interface import HeadLike, Kind, Seq2SeqModel, attention_path
 from headwise.model.turned import PinnedRow, Turned
 
 _FAR_BELOW = -1e4

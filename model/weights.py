@@ -69,12 +69,7 @@ def sha256_of_tensors(file: BinaryIO) -> tuple[str, dict[str, str]]:
 
 
 def save_weights(
-    folder: Path,
-    model: Transformer,
-    *,
-    run: str,
-    step: int,
-    dtype: torch.dtype = torch.float16,
+    folder: Path, model: Transformer, *, run: str, step: int, dtype: torch.dtype = torch.float16
 ) -> str:
     """Write the weights of a step and return their sha256."""
     tensors = {

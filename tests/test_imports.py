@@ -77,17 +77,11 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
 @pytest.mark.parametrize(
     ("module", "places"),
     [
-        (
-            "torch",
-            ["model/", "viz_app/trace/", "viz_app/measuring/", "viz_app/core/", *COMPUTE],
-        ),
+        ("torch", ["model/", "viz_app/trace/", "viz_app/measuring/", "viz_app/core/", *COMPUTE]),
         ("plotly", ["viz_app/figures/", "viz_app/export.py"]),
         ("transformers", ["model/pretrained/"]),
         ("pandas", ["viz_app/api/"]),
-        (
-            "headwise.viz_app.api",
-            ["viz_app/api/", "viz_app/find.py", "headwise/__init__.py"],
-        ),
+        ("headwise.viz_app.api", ["viz_app/api/", "viz_app/find.py", "headwise/__init__.py"]),
         (
             "streamlit",
             [

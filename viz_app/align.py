@@ -139,11 +139,7 @@ def _open_backward(arguments: HeadAlignArguments, forward: Direction) -> Directi
             f"{got[0]} to {got[1]}"
         )
     return Direction(
-        run,
-        checkpoint,
-        forward.rows,
-        lambda: reverse_pairs(forward.open_pairs()),
-        forward.advance,
+        run, checkpoint, forward.rows, lambda: reverse_pairs(forward.open_pairs()), forward.advance
     )
 
 

@@ -20,13 +20,7 @@ from headwise.viz_app.analysis.labels import (
 )
 from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.maps import attention_map
-from headwise.viz_app.figures.standalone import (
-    NotebookMaps,
-    Part,
-    Table,
-    notebook_maps,
-    standalone,
-)
+from headwise.viz_app.figures.standalone import NotebookMaps, Part, Table, notebook_maps, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace

@@ -82,9 +82,7 @@ def translate(
 
 
 def decode_in_batches(
-    sources: Sequence[Sequence[int]],
-    batch_size: int,
-    decode: Callable[[list[int]], list[Result]],
+    sources: Sequence[Sequence[int]], batch_size: int, decode: Callable[[list[int]], list[Result]]
 ) -> list[Result]:
     """Call ``decode`` with the indices of batches of sources of similar length.
 

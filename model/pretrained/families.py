@@ -230,7 +230,7 @@ FAMILIES: dict[str, Family] = {
 _OTHER_DECODERS = {
     "blenderbot-small": replace(
         FAMILIES["blenderbot-small"], embedding_norm="", token_norm="layernorm_embedding"
-    ),
+    )
 }
 """The decoders that are built otherwise than the encoder of their family."""
 

@@ -16,12 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.model.budget import why_too_large
-from headwise.model.files import (
-    MOST_BYTES,
-    CheckpointError,
-    check_regular,
-    read_json,
-)
+from headwise.model.files import MOST_BYTES, CheckpointError, check_regular, read_json
 from headwise.model.headers import read_header
 from headwise.model.pretrained.adapters import CONFIG
 from headwise.model.pretrained.checkpoint_folder import run_folder_of, state_path, trainer_state

@@ -19,10 +19,7 @@ from headwise.model.training.data import Corpus, DataError, Pair
 if TYPE_CHECKING:
     import datasets
 
-HUB_CORPORA = {
-    "opus_books": "Helsinki-NLP/opus_books",
-    "multi30k": "bentrevett/multi30k",
-}
+HUB_CORPORA = {"opus_books": "Helsinki-NLP/opus_books", "multi30k": "bentrevett/multi30k"}
 """Short names of corpora on the Hugging Face hub that can be loaded by name."""
 
 COPY = "copy"

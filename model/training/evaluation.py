@@ -99,10 +99,7 @@ def mean_loss(
 
 
 def evaluate(
-    model: Seq2SeqModel,
-    tokenizers: Tokenizers,
-    pairs: Sequence[Pair],
-    decoding: Decoding = GREEDY,
+    model: Seq2SeqModel, tokenizers: Tokenizers, pairs: Sequence[Pair], decoding: Decoding = GREEDY
 ) -> Evaluation:
     """Measure a model on pairs; BLEU and chrF are cased and detokenised, by sacrebleu."""
     examples = encode_pairs(pairs, tokenizers, max_tokens=model.description.max_length)

@@ -19,25 +19,14 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 from tqdm import tqdm
 
-from headwise.model.checkpoint import (
-    TrainedRun,
-    load_weights,
-    save_weights,
-    steps_of,
-    weights_path,
-)
+from headwise.model.checkpoint import TrainedRun, load_weights, save_weights, steps_of, weights_path
 from headwise.model.decoding.translation import translate
 from headwise.model.files import append_log, cut_log
 from headwise.model.masks import PADDING
 from headwise.model.training.augmentation import Augmentation
 from headwise.model.training.batches import Batches
 from headwise.model.training.data import Examples, Pair, Sample, draw_train_sample
-from headwise.model.training.evaluation import (
-    cross_entropy,
-    evaluate,
-    mean_loss,
-    milestone_figures,
-)
+from headwise.model.training.evaluation import cross_entropy, evaluate, mean_loss, milestone_figures
 from headwise.model.training.processes import ALONE, Processes
 from headwise.model.training.resume import (
     interrupt_between_steps,
@@ -225,8 +214,7 @@ class Training:
         figures = evaluate(model, self.run.tokenizers, self.valid)
         train_sample_loss, _ = mean_loss(model, *self.train_sample)
         self._record(
-            step,
-            milestone_figures(figures) | {"train_sample_loss": round(train_sample_loss, 4)},
+            step, milestone_figures(figures) | {"train_sample_loss": round(train_sample_loss, 4)}
         )
         translations = translate(
             model, self.run.tokenizers, [sample.source for sample in self.samples]

@@ -287,11 +287,7 @@ def _encode_again(run: TrainedRun, training: TrainingConfig, corpus: Corpus) -> 
 
 
 def train_sample_of(
-    run: TrainedRun,
-    corpus: Corpus,
-    *,
-    left_out: Sequence[str] = (),
-    max_pairs: int | None = None,
+    run: TrainedRun, corpus: Corpus, *, left_out: Sequence[str] = (), max_pairs: int | None = None
 ) -> Encoded:
     """Return the sample of the training pairs that the training of a run measures.
 

@@ -115,11 +115,7 @@ def common_words(texts: Iterable[str]) -> Callable[[str], bool]:
 
 
 def places(
-    source: str,
-    target: str,
-    *,
-    languages: tuple[str, str],
-    is_common: Callable[[str], bool],
+    source: str, target: str, *, languages: tuple[str, str], is_common: Callable[[str], bool]
 ) -> list[Place]:
     """Find the names and numbers that occur equally often in both sentences of a pair.
 

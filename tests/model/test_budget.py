@@ -22,8 +22,7 @@ DOORS: dict[str, Callable[[Path, Path, Path], object]] = {
     ].run_with_cache(TEXT),
     "export": lambda root, data, out: export.main(
         export.ExportArguments(
-            out=out / "a.npz",
-            sentence=SentenceOptions(run="tiny", text=TEXT, checkpoints=root),
+            out=out / "a.npz", sentence=SentenceOptions(run="tiny", text=TEXT, checkpoints=root)
         )
     ),
     "measures in Python": lambda root, data, out: headwise.measure(

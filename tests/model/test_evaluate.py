@@ -43,8 +43,7 @@ def written(figures: Evaluation) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("flags", "steps"),
-    [([], [8]), (["last"], [8]), (["3"], [3]), (["all"], [0, 3, 5, 8])],
+    ("flags", "steps"), [([], [8]), (["last"], [8]), (["3"], [3]), (["all"], [0, 3, 5, 8])]
 )
 def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
     tiny: Command,
@@ -76,10 +75,7 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
         ("--beam 3", Decoding(beam=3)),
         ("--beam 3 --length-penalty 1", Decoding(beam=3, length_penalty=1)),
         ("--beam 3 --early-stopping", Decoding(beam=3, early_stopping=True)),
-        (
-            "--temperature 0.5 --top-p 0.8 --seed 3",
-            Decoding(temperature=0.5, top_p=0.8, seed=3),
-        ),
+        ("--temperature 0.5 --top-p 0.8 --seed 3", Decoding(temperature=0.5, top_p=0.8, seed=3)),
     ],
 )
 def test_the_way_of_decoding_is_used_and_printed(

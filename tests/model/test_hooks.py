@@ -11,14 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.hooks import (
-    Edit,
-    HookPoint,
-    call_before_layers,
-    capture,
-    edit,
-    hook_names,
-)
+from headwise.model.hooks import Edit, HookPoint, call_before_layers, capture, edit, hook_names
 from headwise.model.interface import KINDS, Kind, attention_path
 from headwise.model.masks import causal_mask, padding_mask
 from headwise.model.transformer import DecoderCache, Transformer

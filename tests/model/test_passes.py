@@ -93,10 +93,7 @@ def central_difference(f: Callable[[Tensor], Tensor], x: Tensor, direction: Tens
 
 @pytest.mark.parametrize("name", ["ours", "marian", "bart", "m2m_100"])
 def test_gradients_are_finite_differences(
-    precise: Transformer,
-    trained_run: TrainedRun,
-    make_twins: Callable[[str], Twins],
-    name: str,
+    precise: Transformer, trained_run: TrainedRun, make_twins: Callable[[str], Twins], name: str
 ) -> None:
     """Of a logit by embedded tokens, by an inner tensor, and by tokens that an edit replaced."""
     model, source, target = precise, torch.tensor([[5, 9, 8, 3]]), torch.tensor([[2, 7, 11, 3]])

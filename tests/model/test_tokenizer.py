@@ -76,10 +76,7 @@ def test_broken_bytes_and_first_tokens_without_a_space_are_shown_as_such(
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [
-        ("the niño está", [" the", " niño", " está"]),
-        ("你", [" ", "<0xE4>", "<0xBD>", "<0xA0>"]),
-    ],
+    [("the niño está", [" the", " niño", " está"]), ("你", [" ", "<0xE4>", "<0xBD>", "<0xA0>"])],
 )
 def test_frequent_words_are_tokens_and_other_characters_are_bytes(
     tokenizer: Tokenizer, text: str, tokens: list[str]

@@ -19,13 +19,7 @@ from headwise.model.interface import KINDS, Head, Kind, attention_path
 from headwise.model.interventions import head_costs
 from headwise.model.masks import pad
 from headwise.model.transformer import Transformer
-from headwise.model.turned import (
-    PinnedRow,
-    Turned,
-    TurnedHead,
-    parse_pinned,
-    parse_turned,
-)
+from headwise.model.turned import PinnedRow, Turned, TurnedHead, parse_pinned, parse_turned
 from headwise.model.turning import turn
 from tests.floats import PASS, assert_near, near
 

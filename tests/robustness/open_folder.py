@@ -116,7 +116,7 @@ def _read_traces(folder: Path) -> dict[str, str]:
 
 
 FOLDERS: dict[str, tuple[Callable[[Path], object], Read]] = {
-    "bpe": (lambda folder: make_run(folder.parent, "bpe"), _read_ours),
+    "bpe": (lambda folder: make_run(folder.parent, "bpe"), _read_ours)
 } | {
     name: (partial(_make_pretrained, name), _read_pretrained)
     for name in ("t5", "bart", "marian_separate", "m2m_100", "bert2bert")

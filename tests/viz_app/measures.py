@@ -59,9 +59,7 @@ def made_up_measures(step: int = 20, **changes: Any) -> Measures:
         },
         translated=tuple(
             TranslatedSentence(
-                f"_{place}_",
-                {name: random.random() for name in FAILURES},
-                chrf=50.0 * place,
+                f"_{place}_", {name: random.random() for name in FAILURES}, chrf=50.0 * place
             )
             for place in range(2)
         ),

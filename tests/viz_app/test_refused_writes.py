@@ -77,10 +77,7 @@ def test_a_training_that_has_ended_is_not_taken_for_one_that_goes_on(
 
 
 def test_measures_that_cannot_be_written(
-    read_only: ReadOnly,
-    own_root: Path,
-    measure: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
+    read_only: ReadOnly, own_root: Path, measure: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, folder = tree(own_root), own_root / "tiny" / "measures"
     with read_only(own_root):

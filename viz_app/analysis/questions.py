@@ -107,10 +107,7 @@ KINDS: dict[str, QuestionKind] = {
     "restoring_head": _kind(patching_questions.restoring_head, "first", "second"),
 }
 """Name → kind of question."""
-_CLICKED: Mapping[str, tuple[Way, ...]] = {
-    "translate": get_args(Way),
-    "why": ("source", "target"),
-}
+_CLICKED: Mapping[str, tuple[Way, ...]] = {"translate": get_args(Way), "why": ("source", "target")}
 """Page → what can be clicked there for an answer."""
 
 

@@ -12,14 +12,7 @@ import numpy as np
 from headwise.model.ties import first_largest, near_largest
 from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.labels import numbered, token_labels
-from headwise.viz_app.analysis.question import (
-    Asked,
-    Choice,
-    Question,
-    RowWord,
-    limited,
-    numbers,
-)
+from headwise.viz_app.analysis.question import Asked, Choice, Question, RowWord, limited, numbers
 from headwise.viz_app.records.trace import Floats
 
 _whole = "{:,.0f}".format

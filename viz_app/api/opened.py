@@ -12,14 +12,7 @@ from headwise.model.checkpoint import Checkpoint
 from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.translation import GREEDY, Decoding, translate
 from headwise.model.hooks import Edit, NamedEdit, edit, hook_names
-from headwise.model.interface import (
-    Description,
-    Head,
-    HeadLike,
-    Tokenizers,
-    to_head,
-    to_heads,
-)
+from headwise.model.interface import Description, Head, HeadLike, Tokenizers, to_head, to_heads
 from headwise.model.passes import Pass, Texts, run_with_cache
 from headwise.model.runs import Run
 from headwise.model.turned import Turned
@@ -39,12 +32,7 @@ from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.why.sentences.patches import MOST_SECONDS
 from headwise.viz_app.why.sentences.patching import Patching
 from headwise.viz_app.why.sentences.texts import patch_texts
-from headwise.viz_app.why.word.account import (
-    Account,
-    WholeEffects,
-    run_account,
-    word_to_compare,
-)
+from headwise.viz_app.why.word.account import Account, WholeEffects, run_account, word_to_compare
 from headwise.viz_app.why.word.effects import run_contributions, run_whole_effects
 
 _NONE: Mapping[HeadLike, float] = MappingProxyType({})
@@ -177,9 +165,7 @@ class OpenedCheckpoint(Checkpoint):
         return ablate(self.model, heads)
 
     def turn(
-        self,
-        strengths: Mapping[HeadLike, float] = _NONE,
-        pinned: Iterable[PinnedRow] = (),
+        self, strengths: Mapping[HeadLike, float] = _NONE, pinned: Iterable[PinnedRow] = ()
     ) -> AbstractContextManager[None]:
         """Turn heads and pin rows of attention weights, within a ``with``.
 
@@ -281,11 +267,7 @@ class OpenedCheckpoint(Checkpoint):
         return score_parts(self.model, trace, to_head(head), row)
 
     def dictionary(
-        self,
-        head: HeadLike,
-        pairs: Sequence[tuple[str, str]],
-        *,
-        named: int = 5,
+        self, head: HeadLike, pairs: Sequence[tuple[str, str]], *, named: int = 5
     ) -> HeadDictionary:
         """Say which target tokens a head raises most, and lowers most, by the token that it reads.
 
@@ -319,10 +301,7 @@ class OpenedCheckpoint(Checkpoint):
         return find_rows(self.model, self._encoded(pairs), query)
 
     def heads_alike(
-        self,
-        head: HeadLike,
-        pairs: Sequence[tuple[str, str]],
-        other: Checkpoint | None = None,
+        self, head: HeadLike, pairs: Sequence[tuple[str, str]], other: Checkpoint | None = None
     ) -> AlikeHeads:
         """Compare the maps of a head with those of all heads of its kind, nearest first.
 

@@ -232,9 +232,7 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
         examples=examples,
         translated=tuple(
             TranslatedSentence(
-                row.translation,
-                {name: getattr(row, name) for name in FAILURES},
-                row.chrf,
+                row.translation, {name: getattr(row, name) for name in FAILURES}, row.chrf
             )
             for row in file.translated
         ),

@@ -18,10 +18,7 @@ from torch import Tensor
 
 from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.interface import Head, Kind, Seq2SeqModel
-from headwise.model.interventions import (
-    batch_head_costs,
-    batch_head_importance,
-)
+from headwise.model.interventions import batch_head_costs, batch_head_importance
 from headwise.model.ties import descending
 from headwise.model.turning import ablate
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length

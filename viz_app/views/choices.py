@@ -14,13 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import AfterValidator, BeforeValidator, StringConstraints, TypeAdapter
 
 from headwise.model.interface import Head, parse_head
-from headwise.model.turned import (
-    PinnedRow,
-    Turned,
-    TurnedHead,
-    parse_pinned,
-    parse_turned,
-)
+from headwise.model.turned import PinnedRow, Turned, TurnedHead, parse_pinned, parse_turned
 
 INNER_SCOPE = {"run": "sentence", "sentence": "source", "source": "target", "target": "at"}
 """What a person looks at, from the outside in: when one changes, all inside of it do. ``at`` is the

@@ -140,10 +140,7 @@ def test_two_hypotheses_find_what_greedy_decoding_misses() -> None:
 
 @pytest.mark.parametrize(
     ("alpha", "first", "second"),
-    [
-        (0, ([EOS], 0.4), ([A, B, EOS], 0.396)),
-        (0.6, ([A, B, EOS], 0.396), ([EOS], 0.4)),
-    ],
+    [(0, ([EOS], 0.4), ([A, B, EOS], 0.396)), (0.6, ([A, B, EOS], 0.396), ([EOS], 0.4))],
 )
 def test_the_normalisation_for_length_decides_between_short_and_long(
     alpha: float, first: tuple[list[int], float], second: tuple[list[int], float]
@@ -185,8 +182,7 @@ def test_a_beam_of_one_ends_with_its_first_end() -> None:
 
 
 @given(
-    st.lists(st.floats(0.02, 0.98), min_size=2, max_size=9),
-    st.sampled_from([0.0, 0.6, 1.0, 2.0]),
+    st.lists(st.floats(0.02, 0.98), min_size=2, max_size=9), st.sampled_from([0.0, 0.6, 1.0, 2.0])
 )
 def test_a_beam_that_loses_no_target_finds_the_best(ends: list[float], alpha: float) -> None:
     """Each step has only A and ``</s>``, so that a beam of two keeps all that has any chance."""

@@ -56,10 +56,7 @@ def test_a_token_with_the_id_of_padding_is_read(twins: Twins) -> None:
     with capture(twins.ours, points) as seen:
         logits = run(twins.ours, source, target)
     expected = twins.logits(
-        source,
-        target,
-        decoder_attention_mask=torch.ones_like(target),
-        output_attentions=True,
+        source, target, decoder_attention_mask=torch.ones_like(target), output_attentions=True
     )
     maps = (expected.encoder_attentions, expected.decoder_attentions, expected.cross_attentions)
     for point, weights in zip(points, (each for kind in maps for each in kind), strict=True):

@@ -303,11 +303,7 @@ def test_all_steps_become_a_folder_of_the_trainer(
     ],
 )
 def test_bad_arguments_are_named(
-    command: Command,
-    trained_root: Path,
-    tmp_path: Path,
-    arguments: list[object],
-    message: str,
+    command: Command, trained_root: Path, tmp_path: Path, arguments: list[object], message: str
 ) -> None:
     given = ["to-transformers", *arguments, "--checkpoints", trained_root, tmp_path / "o"]
     with pytest.raises(SystemExit, match=message):

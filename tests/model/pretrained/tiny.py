@@ -231,11 +231,7 @@ def _compute_in_float64(inner: Any) -> None:
 
 
 def build(
-    name: str,
-    *,
-    forced: int | None = LANGUAGE,
-    dtype: torch.dtype = torch.float32,
-    **changes: Any,
+    name: str, *, forced: int | None = LANGUAGE, dtype: torch.dtype = torch.float32, **changes: Any
 ) -> Twins:
     """Make a model and its twin, with these changes of its configuration.
 

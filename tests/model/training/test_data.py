@@ -61,8 +61,7 @@ def held_back(whole: Corpus, *, seed: int = 0, target: str = "es") -> tuple[Corp
 
 
 @pytest.mark.parametrize(
-    ("max_tokens", "kept"),
-    [(3, [0, 4, 9]), (4, [0, 4, 5, 6, 9]), (5, [0, 4, 5, 6, 7, 8, 9])],
+    ("max_tokens", "kept"), [(3, [0, 4, 9]), (4, [0, 4, 5, 6, 9]), (5, [0, 4, 5, 6, 7, 8, 9])]
 )
 def test_the_first_pairs_with_distinct_sources(max_tokens: int, kept: list[int]) -> None:
     """The word tokenizer keeps all of them with the same max_tokens."""

@@ -120,11 +120,7 @@ def test_only_the_last_state_is_kept(make_model: MakeModel, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("owner", "name"), [(os, "fsync"), (Path, "replace")])
 def test_an_interrupted_save_leaves_the_former_state(
-    make_model: MakeModel,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    owner: object,
-    name: str,
+    make_model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     model = make_model()
     save(tmp_path, model, 3)

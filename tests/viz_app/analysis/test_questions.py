@@ -553,13 +553,7 @@ def test_what_the_map_shows_is_asked_about(asked: Asked) -> None:
             "the largest here, of layer 1, head 2, is 1.00",
         ),
         # In each row the head has 1 on one key, and the mean of three heads has 5/9 there.
-        (
-            [[EVEN, EVEN, CROSS], [np.eye(3), EVEN, EVEN]],
-            "unlike_mean",
-            ["2.1"],
-            (1, 0),
-            "is 0.44",
-        ),
+        ([[EVEN, EVEN, CROSS], [np.eye(3), EVEN, EVEN]], "unlike_mean", ["2.1"], (1, 0), "is 0.44"),
     ],
 )
 def test_the_head_with_most_of_a_property(
@@ -583,9 +577,7 @@ def test_questions_on_an_account_follow_what_is_marked_and_name_the_words(asked:
     )
     assert made(asked, "key_of_head").names["head"] == "Decoder self 2.2"
     heads = made(asked, "largest_part", of="head")
-    assert labels(heads) == [
-        *("Cross 1.1", "Cross 1.2", "Decoder self 2.2", "Cross 2.1"),
-    ]
+    assert labels(heads) == [*("Cross 1.1", "Cross 1.2", "Decoder self 2.2", "Cross 2.1")]
     account = compared().account
     cross = {"cross": account.parts.heads["cross"] + [[[0, 0, 1.496], [0, 0, 0]], [[0] * 3] * 2]}
     parts = dataclasses.replace(account.parts, heads=account.parts.heads | cross)

@@ -60,9 +60,7 @@ def test_links_and_weights_are_those_of_a_trace(checkpoint: headwise.OpenedCheck
         assert aligned.links == {(int(row.argmax()), at) for at, row in enumerate(weights)}
 
 
-def test_value_norms_and_layers_are_those_of_a_trace(
-    checkpoint: headwise.OpenedCheckpoint,
-) -> None:
+def test_value_norms_and_layers_are_those_of_a_trace(checkpoint: headwise.OpenedCheckpoint) -> None:
     """The longest vector is what is linked, of a head and of what a layer's heads add together."""
     links = []
     for by, of, name in (

@@ -116,11 +116,7 @@ def test_why_is_asked_of_the_model_as_it_is_turned(
 ) -> None:
     call("why", "--turn", "cross.2.1", "cross.2.2:-0.5", "--pin", "cross.1.1:2:4")
     account = headwise.open("tiny", root=run_root)[-1].why(
-        TEXT,
-        2,
-        ablated=["cross.2.1"],
-        strengths={"cross.2.2": -0.5},
-        pinned=[("cross.1.1", 1, 3)],
+        TEXT, 2, ablated=["cross.2.1"], strengths={"cross.2.2": -0.5}, pinned=[("cross.1.1", 1, 3)]
     )
     with np.load("why.npz") as arrays:
         assert arrays["difference"] == pytest.approx(account.difference, abs=1e-5)

@@ -164,10 +164,7 @@ def test_a_search_goes_on_where_it_was_put_aside(
     run: TrainedRun, many_sentences: Sentences
 ) -> None:
     model, query = load_weights(run, 60).model, RowQuery("cross", "special", 0.1)
-    whole, seen = (
-        find_rows(model, many_sentences, query),
-        list[tuple[int, int]](),
-    )
+    whole, seen = (find_rows(model, many_sentences, query), list[tuple[int, int]]())
 
     def put_aside(done: int, of: int) -> None:
         seen.append((done, of))

@@ -47,13 +47,7 @@ def test_parts_of_a_layer_are_summed_until_it_is_unfolded() -> None:
     assert found.rows == NAMES
     assert found.columns == ("token", "layer.1", "biases")
     # 2 · query part · (3, 1 + 2 + 0, 1)
-    assert found.cells.tolist() == [
-        [6, 6, 2],
-        [12, 12, 4],
-        [-6, -6, -2],
-        [18, 18, 6],
-        [3, 3, 1],
-    ]
+    assert found.cells.tolist() == [[6, 6, 2], [12, 12, 4], [-6, -6, -2], [18, 18, 6], [3, 3, 1]]
     folded = score_table(parts(QUERY, KEYS), 1)
     assert folded.rows == folded.columns
     assert folded.cells.tolist() == [[6, 6, 2], [24, 24, 8], [3, 3, 1]]

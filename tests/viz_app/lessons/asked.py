@@ -16,12 +16,7 @@ from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate
 from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.question import (
-    Asked,
-    Compared,
-    first_difference,
-    most_changed_row,
-)
+from headwise.viz_app.analysis.question import Asked, Compared, first_difference, most_changed_row
 from headwise.viz_app.core.circuits import score_parts
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary, values_here
 from headwise.viz_app.lessons.records import Lesson, Step

@@ -22,11 +22,7 @@ from headwise.model.stream import attention_as_sum, points_of_attention
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring import contributions as module
 from headwise.viz_app.measuring.batches import PaddedIds
-from headwise.viz_app.measuring.contributions import (
-    contributions,
-    mixed_tokens,
-    residual_norm_maps,
-)
+from headwise.viz_app.measuring.contributions import contributions, mixed_tokens, residual_norm_maps
 from tests.floats import OPERATIONS, PASS, assert_near
 from tests.model.pretrained.tiny import build, random_ids
 from tests.viz_app.measuring.conftest import float64_by_default

@@ -26,10 +26,7 @@ from tests.model.pretrained.tiny import FAMILY_NAMES, build
 from tests.planted import EQUAL, PREVIOUS, planted_model
 from tests.viz_app.core.test_circuits import tiny_preset
 
-PAIRS = [
-    ([5, 17, 9, 30, 8, EOS], [BOS, 12, 7, 33, EOS]),
-    ([5, 5, EOS], [BOS, 9, 8, 7, 6, 5, EOS]),
-]
+PAIRS = [([5, 17, 9, 30, 8, EOS], [BOS, 12, 7, 33, EOS]), ([5, 5, EOS], [BOS, 9, 8, 7, 6, 5, EOS])]
 """Ids of different lengths, so that a batch has padding on both sides."""
 
 

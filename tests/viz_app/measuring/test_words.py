@@ -15,11 +15,7 @@ from headwise.model.training.data import DataError, Pair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.alignments import Alignments, Links, WordLinks
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
-from headwise.viz_app.measuring.head_alignments import (
-    PAIRS_AT_A_TIME,
-    Agreement,
-    align_pairs,
-)
+from headwise.viz_app.measuring.head_alignments import PAIRS_AT_A_TIME, Agreement, align_pairs
 from headwise.viz_app.measuring.words import (
     AlignedBatch,
     LinksLookup,

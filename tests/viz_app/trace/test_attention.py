@@ -84,10 +84,7 @@ def test_rounding_never_makes_norms_nan() -> None:
 @pytest.mark.parametrize("strength", [1.0, 0.0, -0.5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_norms_of_sums_are_what_the_model_adds_for_each_key(
-    precise: Transformer,
-    tokenizers: TokenizerPair,
-    kind: Kind,
-    strength: float,
+    precise: Transformer, tokenizers: TokenizerPair, kind: Kind, strength: float
 ) -> None:
     turned = Turned.of({("cross", 1, 0): strength, ("encoder_self", 0, 2): strength})
     trace = run_trace(precise, tokenizers, SOURCE, TARGET, turned=turned)

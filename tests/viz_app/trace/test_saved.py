@@ -264,10 +264,7 @@ def put(name: str, number: float) -> Callable[[Values], None]:
         (lambda v: v.update(predicted=v["source"]), r"expected predictions of \d+ positions"),
         (lambda v: v["top_pieces"].pop(), r"expected predictions of \d+ positions"),
         (lambda v: v["lens_pieces"][0][0].pop(), r"expected predictions of \d+ positions"),
-        (
-            lambda v: v.update(switched_off=[["cross", 0, 3]]),
-            "there is no head cross 0 3",
-        ),
+        (lambda v: v.update(switched_off=[["cross", 0, 3]]), "there is no head cross 0 3"),
         (lambda v: v.update(strengths=[["cross", 0, 3, 2.0]]), "there is no head cross 0 3"),
         (lambda v: v.update(strengths=[["cross", 0, 0, 3.5]]), "strength .* expected -1 to 3"),
         (lambda v: v.update(pinned=[["cross", 0, 0, 1, 99]]), "row 2 of .* expected a key up to"),
@@ -366,10 +363,7 @@ def test_parts_that_no_trace_has_or_that_are_there_twice(trace: Trace, tmp_path:
     path = write(tmp_path / "trace.npz", contents(trace) | more)
     refuse(path, re.escape(r"'more\x1b[2J': a trace has nothing of this name"))
     path = save(trace, path)
-    with (
-        zipfile.ZipFile(path, "a") as archive,
-        pytest.warns(UserWarning, match="Duplicate name"),
-    ):
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr("entropy.npy", b"")
     refuse(path, "entropy: is there twice")
 

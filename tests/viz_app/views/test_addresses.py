@@ -22,15 +22,7 @@ from headwise.model.turned import PinnedRow, TurnedHead
 from headwise.viz_app.served import MODELS
 from headwise.viz_app.views.choices import INNER_SCOPE
 from headwise.viz_app.views.shared.download import bibtex, citation
-from headwise.viz_app.views.state import (
-    CHOICES,
-    View,
-    change,
-    chosen,
-    decode,
-    encode,
-    with_choices,
-)
+from headwise.viz_app.views.state import CHOICES, View, change, chosen, decode, encode, with_choices
 from tests.viz_app.views.driver import CATS, DOG, Start, traced, unescaped
 
 TEXTS = st.lists(st.text(min_size=1), max_size=5).map(tuple)

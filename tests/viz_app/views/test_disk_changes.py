@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from headwise.model.checkpoint import (
-    TrainedRun,
-    load_weights,
-    save_weights,
-    weights_path,
-)
+from headwise.model.checkpoint import TrainedRun, load_weights, save_weights, weights_path
 from headwise.model.files import append_log, only_writer
 from headwise.model.tokenizer import Tokenizer, TokenizerPair
 from headwise.model.transformer import Transformer

@@ -291,10 +291,7 @@ def test_tokens_that_are_looked_for_are_marked(
 
 
 def test_umap_waits_to_be_asked_and_is_then_kept(
-    start: Start,
-    run: TrainedRun,
-    clouds: list[dict[str, Any]],
-    monkeypatch: pytest.MonkeyPatch,
+    start: Start, run: TrainedRun, clouds: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In place of UMAP, which takes half a minute to start, two dimensions."""
     patch_views(monkeypatch, "model", umap_points=lambda rows: rows[:, 3:5].copy())

@@ -14,14 +14,7 @@ from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.records.measures import FAILURES, TranslatedSentence
 from tests.viz_app.measures import SENTENCES
-from tests.viz_app.views.driver import (
-    Calls,
-    Start,
-    patch_views,
-    record_calls,
-    row_names,
-    table,
-)
+from tests.viz_app.views.driver import Calls, Start, patch_views, record_calls, row_names, table
 from tests.viz_app.views.test_heads import Every, measured, said  # noqa: F401  (a fixture)
 
 

@@ -12,11 +12,7 @@ from headwise.viz_app.analysis.labels import vocabulary_labels
 from headwise.viz_app.records.trace import Tokens
 from tests.viz_app.measures import SENTENCES
 from tests.viz_app.views.driver import STEPS, Calls, Start, patch_views, record_calls, traced
-from tests.viz_app.views.test_heads import (  # noqa: F401  (fixtures)
-    measured,
-    said,
-    start,
-)
+from tests.viz_app.views.test_heads import measured, said, start  # noqa: F401  (fixtures)
 
 CROSS = {"kind": "cross", "layer": "2", "head": "3", "step": "20"}
 

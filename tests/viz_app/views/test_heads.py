@@ -43,19 +43,10 @@ from headwise.viz_app.measuring.files import measures_path, write_measures
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
 from headwise.viz_app.measuring.head_words import describe_head, in_a_line
 from headwise.viz_app.measuring.resamples import Resamples
-from headwise.viz_app.records.measures import (
-    CorpusSummary,
-    Measures,
-    OwnMeasure,
-)
+from headwise.viz_app.records.measures import CorpusSummary, Measures, OwnMeasure
 from headwise.viz_app.views.state import chosen
 from tests.floats import near, rounding
-from tests.viz_app.measures import (
-    SENTENCES,
-    made_up_costs,
-    made_up_measures,
-    made_up_resamples,
-)
+from tests.viz_app.measures import SENTENCES, made_up_costs, made_up_measures, made_up_resamples
 from tests.viz_app.views.driver import (
     CATS,
     STEPS,

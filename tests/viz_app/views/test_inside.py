@@ -11,10 +11,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from headwise.model.checkpoint import (
-    TrainedRun,
-    load_weights,
-)
+from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Kind
 from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.grid import make_grid

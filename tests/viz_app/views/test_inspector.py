@@ -102,11 +102,7 @@ def test_an_example_opens_with_its_target(
 
 @pytest.mark.parametrize(
     ("page", "section"),
-    [
-        ("translate", ("below", "off")),
-        ("why", ("why", "turn heads")),
-        ("inside", ("below", "off")),
-    ],
+    [("translate", ("below", "off")), ("why", ("why", "turn heads")), ("inside", ("below", "off"))],
 )
 def test_a_head_is_switched_off_where_its_effect_is_seen(
     start_page: Start, page: str, section: tuple[str, str]

@@ -142,8 +142,7 @@ def test_a_lesson_is_left_and_gone_on_with(start_page: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "answer"),
-    [(1, "negation"), (2, "Ve <b>."), (3, "at none of them"), (4, "1")],
+    ("step", "answer"), [(1, "negation"), (2, "Ve <b>."), (3, "at none of them"), (4, "1")]
 )
 def test_the_lesson_on_pairs_is_answered_on_the_run_that_is_open(
     start_page: Start, own_root: Path, run: TrainedRun, step: int, answer: str

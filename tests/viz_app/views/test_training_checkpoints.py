@@ -12,12 +12,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from headwise.model.checkpoint import (
-    TrainedRun,
-    load_weights,
-    open_trained_run,
-    weights_path,
-)
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run, weights_path
 from headwise.model.config import BOS, EOS
 from headwise.model.files import append_log
 from headwise.model.interface import KINDS, Kind

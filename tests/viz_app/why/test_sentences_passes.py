@@ -286,10 +286,7 @@ def test_patches_are_those_of_pytorchs_own_hooks(name: str, make_model: MakeMode
 def test_neither_order_nor_batches_nor_padding_change_odds(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patches: list[Patch | Splice] = [
-        *every_patch(model),
-        Splice(WordSpan(1, 2), WordSpan(1, 4)),
-    ]
+    patches: list[Patch | Splice] = [*every_patch(model), Splice(WordSpan(1, 2), WordSpan(1, 4))]
     difference = difference_of(model, *WORDS)
     bound = rounding(torch.float64, LOGITS, PASS)
     found = []

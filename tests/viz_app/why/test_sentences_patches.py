@@ -29,9 +29,7 @@ A, B = "The cats don't see the dog.", "The cats see the dog."
 OWN = "Ella lo ve. No te preocupes."
 TURNED = Turned.of(
     {Head("cross", 0, 1): 0.0, Head("encoder_self", 1, 0): 2.0},
-    [
-        (Head("encoder_self", 0, 2), 1, 0),
-    ],
+    [(Head("encoder_self", 0, 2), 1, 0)],
 )
 BOUND = {"dtype": np.float64, "size": 40.0, "operations": PASS}
 

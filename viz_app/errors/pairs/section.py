@@ -89,10 +89,7 @@ def _show_curves(selection: Selection, measured: MeasuredPairs) -> None:
     ]
     show_figure(
         accuracy_charts(
-            curves,
-            step=selection.step,
-            theme=selection.theme,
-            log_steps=steps == "log",
+            curves, step=selection.step, theme=selection.theme, log_steps=steps == "log"
         ),
         key="pair_curves",
         alt=f"Accuracy on {len(measured.pairs):,} pairs over {len(measured.checkpoints)} "

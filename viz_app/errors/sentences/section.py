@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headwise.viz_app.analysis.failures import (
-    FAILURE_DESCRIPTIONS,
-    compare_with_chrf,
-    worst_first,
-)
+from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
 from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
 from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.shared.markdown import escape_markdown

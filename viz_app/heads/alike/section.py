@@ -94,10 +94,7 @@ def _found(
         return found, alike.even
 
     return in_slices(
-        "Comparing sentences",
-        compare,
-        key="comparing",
-        stop=lambda: change_view(alike_in=None),
+        "Comparing sentences", compare, key="comparing", stop=lambda: change_view(alike_in=None)
     )
 
 

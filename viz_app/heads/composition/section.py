@@ -108,9 +108,7 @@ def _by_step(selection: Selection, here: Composition, edge: Edge) -> dict[int, t
         # Of many checkpoints all edges would not fit into memory.
         key = weights_sha256(run, step), edge[:3]
         return cached(
-            "edges that are drawn",
-            key,
-            lambda: drawn(ask_weights(composition, run, step)),
+            "edges that are drawn", key, lambda: drawn(ask_weights(composition, run, step))
         )
 
     alone = {selection.step: drawn(here)}

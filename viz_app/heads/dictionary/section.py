@@ -17,12 +17,7 @@ from headwise.viz_app.core.written import (
     written_bytes,
 )
 from headwise.viz_app.figures.checkpoint_lines import measure_lines
-from headwise.viz_app.heads.dictionary.means import (
-    MOST_FREQUENT,
-    frequent,
-    mean_values,
-    with_means,
-)
+from headwise.viz_app.heads.dictionary.means import MOST_FREQUENT, frequent, mean_values, with_means
 from headwise.viz_app.heads.dictionary.scores import (
     Lexicon,
     WritingScores,
@@ -43,12 +38,7 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import each_in_slices
 from headwise.viz_app.views.shared.view import change_view, control, view
-from headwise.viz_app.views.shared.widgets import (
-    THE_HEAD_ALONE,
-    choose_one,
-    open_page,
-    show_figure,
-)
+from headwise.viz_app.views.shared.widgets import THE_HEAD_ALONE, choose_one, open_page, show_figure
 from headwise.viz_app.views.shared.written import dictionary_of
 
 _HELD_NOTE = (

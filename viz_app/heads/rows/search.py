@@ -135,11 +135,7 @@ class _Search:
 
     @classmethod
     def of(
-        cls,
-        model: Seq2SeqModel,
-        tokenizers: Tokenizers,
-        query: RowQuery,
-        heads: Sequence[Head],
+        cls, model: Seq2SeqModel, tokenizers: Tokenizers, query: RowQuery, heads: Sequence[Head]
     ) -> _Search:
         of_keys = tokenizers.target if query.kind == "decoder_self" else tokenizers.source
         of_queries = tokenizers.source if query.kind == "encoder_self" else tokenizers.target

@@ -19,11 +19,7 @@ from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
-from headwise.viz_app.views.heads.compared import (
-    apart_note,
-    changes_note,
-    errors_of_differences,
-)
+from headwise.viz_app.views.heads.compared import apart_note, changes_note, errors_of_differences
 from headwise.viz_app.views.heads.examples import show_examples
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -45,11 +41,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import choose_one
 
-_COMPARED = {
-    "cost": (MEAN_ABLATION, "gradient"),
-    MEAN_ABLATION: ("cost",),
-    "gradient": ("cost",),
-}
+_COMPARED = {"cost": (MEAN_ABLATION, "gradient"), MEAN_ABLATION: ("cost",), "gradient": ("cost",)}
 """With which other measures of importance the order of heads by a measure is compared."""
 _RANKS_NOTE = (
     " Heads whose values differ by less than twice the error of the difference share ranks."

@@ -11,12 +11,7 @@ import streamlit as st
 from headwise.viz_app.figures.drawings import Motif, lesson_picture
 from headwise.viz_app.lessons.records import Group, Lesson
 from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.lessons import (
-    goes_on_at,
-    open_step,
-    progress_of,
-    served_lessons,
-)
+from headwise.viz_app.views.shared.lessons import goes_on_at, open_step, progress_of, served_lessons
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.views.shared.selection import Selection
 

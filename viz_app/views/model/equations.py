@@ -285,10 +285,7 @@ def _of_norm(model: Description) -> Iterator[Equation]:
     """Yield the equation of the norm: one for each stack where they differ in it."""
     encoder, same = model.of("encoder"), ("norm", "norm_kind", "final_norm", "d_model")
     of_decoder = 2 if model.merged_attention else 3
-    layers = {
-        "encoder": 2 * model.n_encoder_layers,
-        "decoder": of_decoder * model.n_decoder_layers,
-    }
+    layers = {"encoder": 2 * model.n_encoder_layers, "decoder": of_decoder * model.n_decoder_layers}
     if all(getattr(encoder, name) == getattr(model, name) for name in same):
         yield _norm_of_stack(model, sum(layers.values()), "")
     else:

@@ -25,10 +25,7 @@ _PARTS = {
     "total": "Their sum, which enters the first layer",
 }
 
-_WHERE = {
-    "relative": "the scores of attention",
-    "rotary": "the queries and keys of self-attention",
-}
+_WHERE = {"relative": "the scores of attention", "rotary": "the queries and keys of self-attention"}
 """Where positions come in that are not added to embeddings."""
 
 

@@ -123,12 +123,7 @@ def show_measuring(selection: Selection, steps: Sequence[int]) -> None:
 
 
 def show_others(run: Run) -> None:
-    st.button(
-        "Give other sentences",
-        key="give_others",
-        on_click=_drop,
-        args=(run,),
-    )
+    st.button("Give other sentences", key="give_others", on_click=_drop, args=(run,))
 
 
 def _ask_for_sentences(selection: Selection) -> None:

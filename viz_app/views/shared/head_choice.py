@@ -26,11 +26,7 @@ def head_toolbar(key: str = "head-toolbar") -> DeltaGenerator:
     return st.container(horizontal=True, gap="small", vertical_alignment="center", key=key)
 
 
-def choose_head(
-    model: Description,
-    *,
-    on_change: Callable[[], None] = lambda: None,
-) -> Head:
+def choose_head(model: Description, *, on_change: Callable[[], None] = lambda: None) -> Head:
     """Ask for kind, layer and head by rows of buttons, in a row of controls; all pages share them.
 
     ``on_change`` is called when another button is pressed.

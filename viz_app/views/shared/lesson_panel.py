@@ -47,11 +47,7 @@ from headwise.viz_app.views.shared.lessons import (
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.views.shared.pairs import pairs_of
 from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.parts import (
-    bring_into_view,
-    dim_others,
-    style_lesson,
-)
+from headwise.viz_app.views.shared.parts import bring_into_view, dim_others, style_lesson
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.target import shown_trace
@@ -61,10 +57,7 @@ from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_on_slider,
 from headwise.viz_app.views.shared.written import written_here
 from headwise.viz_app.views.state import View
 from headwise.viz_app.why.sentences.section.pair import patched_pair_of
-from headwise.viz_app.why.word.section.asked import (
-    asked_account,
-    compared_words,
-)
+from headwise.viz_app.why.word.section.asked import asked_account, compared_words
 
 _HINTS: dict[Way, str] = {
     "cell": "Answer in the page: click a cell of the large map, or press Enter on it.",
@@ -146,11 +139,7 @@ def _ask(
         costs=lambda: head_costs_of(run, selection.step, selection.text, trace.target_ids),
         pairs=lambda: pairs_of(run).measured,
         turned=lambda: trace_of(
-            run,
-            selection.step,
-            selection.text,
-            trace.target_ids,
-            turned=Turned(view().strengths),
+            run, selection.step, selection.text, trace.target_ids, turned=Turned(view().strengths)
         ),
         account=lambda: _compared(selection, trace),
         patched_pair=lambda: patched_pair_of(selection, trace, note_done),

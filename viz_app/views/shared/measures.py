@@ -234,9 +234,7 @@ def _aligner_note(run: Run, measures: Measures) -> str:
     path = alignments_path(run.folder)
     try:
         found = cached(
-            "alignments read",
-            (str(path), stamp_of(path)),
-            lambda: read_alignments(run.folder),
+            "alignments read", (str(path), stamp_of(path)), lambda: read_alignments(run.folder)
         )
     except CheckpointError as problem:
         return f" {describe_error(problem)}"

@@ -42,10 +42,7 @@ def at_each(run: Run, compute: Callable[[int], Result]) -> tuple[dict[int, Resul
 
 
 def try_at(
-    step: int,
-    compute: Callable[[int], Result],
-    found: dict[int, Result],
-    problems: dict[int, str],
+    step: int, compute: Callable[[int], Result], found: dict[int, Result], problems: dict[int, str]
 ) -> None:
     """Compute something at a step; note it, or the error as Markdown."""
     try:

@@ -19,10 +19,7 @@ from headwise.viz_app.views.shared.target import (
 )
 from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider, show_link
 from headwise.viz_app.views.training.differences import ComparedCheckpoint, show_differences
-from headwise.viz_app.views.training.shared_target import (
-    choose_shared_target,
-    same_tokenizers,
-)
+from headwise.viz_app.views.training.shared_target import choose_shared_target, same_tokenizers
 
 
 def show_compare(selection: Selection) -> None:

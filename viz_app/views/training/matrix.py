@@ -37,12 +37,7 @@ from headwise.viz_app.views.shared.measures import (
 )
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.widgets import (
-    THE_HEAD_ALONE,
-    choose_one,
-    open_page,
-    show_figure,
-)
+from headwise.viz_app.views.shared.widgets import THE_HEAD_ALONE, choose_one, open_page, show_figure
 from headwise.viz_app.views.training.direct import show_direct
 from headwise.viz_app.views.training.head_cells import choose_order, show_cells
 

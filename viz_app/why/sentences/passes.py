@@ -139,10 +139,7 @@ def splice(a: RecordedPass, b: RecordedPass, stretch: Splice) -> tuple[Tensor, T
         else each.mask
         for each in (a, b)
     ]
-    mask = torch.cat(
-        [masks[0][..., before], masks[1][..., inside], masks[0][..., after]],
-        dim=-1,
-    )
+    mask = torch.cat([masks[0][..., before], masks[1][..., inside], masks[0][..., after]], dim=-1)
     return memory, mask
 
 

@@ -127,12 +127,7 @@ def run_attribution(
 
 @of_trace("translated under a patch", needs=patching_bytes)
 def run_patched_translation(
-    model: Seq2SeqModel,
-    trace: Trace,
-    other: Tokens,
-    step: int,
-    name: str,
-    prefix: tuple[int, ...],
+    model: Seq2SeqModel, trace: Trace, other: Tokens, step: int, name: str, prefix: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Translate A greedily under one patch, by its name; return the ids from ``<s>`` on.
 

@@ -26,13 +26,7 @@ from torch import Tensor
 
 from headwise.model.interface import Description, Kind, Seq2SeqModel, Stack, Tokenizers
 from headwise.model.placement import in_float32
-from headwise.model.readings import (
-    ForcedPass,
-    Readings,
-    Sublayer,
-    difference_of,
-    logits_of_part,
-)
+from headwise.model.readings import ForcedPass, Readings, Sublayer, difference_of, logits_of_part
 from headwise.model.spelling import single_token
 from headwise.model.ties import top_k
 from headwise.viz_app.analysis.labels import OFF_NOTE
@@ -241,13 +235,7 @@ def what_is_held(model: Description) -> str:
 @of_trace("cell of an account")
 @torch.inference_mode()
 def run_cell(
-    model: Seq2SeqModel,
-    trace: Trace,
-    at: int,
-    instead: int | None,
-    layer: int,
-    head: int,
-    key: int,
+    model: Seq2SeqModel, trace: Trace, at: int, instead: int | None, layer: int, head: int, key: int
 ) -> Parts:
     """Take one cell of cross-attention apart, the encoder's heads by the token that they read.
 

@@ -170,10 +170,7 @@ def _show_map(
 def _show_streams(
     selection: Selection, pair: SentencePair, found: Patching, names: list[str], chosen: str
 ) -> None:
-    columns = {
-        "encoder": pair.labels,
-        "decoder": token_labels(pair.a.consumed)[: found.step + 1],
-    }
+    columns = {"encoder": pair.labels, "decoder": token_labels(pair.a.consumed)[: found.step + 1]}
     titles = {"encoder": "source token", "decoder": "token of the shared target so far"}
     said = st.container()
     suffices, constructed = [], []

@@ -12,10 +12,7 @@ from headwise.viz_app.views.shared.head_choice import choose_head, head_label, m
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
-from headwise.viz_app.why.sentences.correspondence import (
-    difference_where_corresponding,
-    places_of,
-)
+from headwise.viz_app.why.sentences.correspondence import difference_where_corresponding, places_of
 from headwise.viz_app.why.sentences.section.pair import SentencePair
 
 _WIDTH = 440

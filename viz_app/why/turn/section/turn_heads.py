@@ -55,10 +55,7 @@ def _checked(selection: Selection, trace: Trace) -> Turned:
     """Return what the view has turned, without what this model and sentence do not have."""
     heads = selection.run.description.all_heads()
     strengths = checked(
-        "strengths",
-        "Turned heads",
-        usable=lambda each: each.head in heads,
-        written=turned_label,
+        "strengths", "Turned heads", usable=lambda each: each.head in heads, written=turned_label
     )
     pinned = checked("pinned", "Pinned rows", usable=lambda pin: fits(trace, pin))
     return Turned(tuple(strengths), tuple(pinned))
@@ -135,13 +132,7 @@ def _show_pins(anew: Trace, turned: Turned) -> None:
     for pin in turned.pinned:
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.text(label_of(anew, pin), width="content")
-            st.button(
-                "Free",
-                key=f"free-{pin}",
-                type="tertiary",
-                on_click=_free,
-                args=(pin,),
-            )
+            st.button("Free", key=f"free-{pin}", type="tertiary", on_click=_free, args=(pin,))
 
 
 def _free(pin: PinnedRow) -> None:

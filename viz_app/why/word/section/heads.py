@@ -27,10 +27,7 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import view
-from headwise.viz_app.views.shared.widgets import (
-    clicked_value,
-    show_figure,
-)
+from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
 from headwise.viz_app.why.word.account import Account, run_cell
 from headwise.viz_app.why.word.bars import (
     MOST_OF_ENCODER,

@@ -24,12 +24,7 @@ from headwise.viz_app.views.shared.measures import corpus_options, measure_comma
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.shared.vocabulary import target_labels
-from headwise.viz_app.views.shared.widgets import (
-    choose_one,
-    clicked_value,
-    open_page,
-    show_figure,
-)
+from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, open_page, show_figure
 from headwise.viz_app.why.word.account import Account, Parts, run_drivers, run_neuron_words
 from headwise.viz_app.why.word.bars import bar_arguments, largest_bars, neuron_bars
 

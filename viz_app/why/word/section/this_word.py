@@ -20,11 +20,7 @@ from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.why.word.account import Account
-from headwise.viz_app.why.word.section.asked import (
-    asked_account,
-    choose_other_word,
-    compared_words,
-)
+from headwise.viz_app.why.word.section.asked import asked_account, choose_other_word, compared_words
 from headwise.viz_app.why.word.section.heads import show_encoder, show_inspector, show_maps
 from headwise.viz_app.why.word.section.neurons import show_neurons
 from headwise.viz_app.why.word.section.panels import (
@@ -70,11 +66,7 @@ def _show_answer(selection: Selection, trace: Trace, account: Account) -> None:
     """Ask what is shown of why the word was written, and draw that."""
     usable = [each for each in _ANSWERS if each != "training" or len(selection.run.steps()) > 1]
     answer = choose_one(
-        "Answer",
-        usable,
-        key="answer",
-        format_func=lambda each: _ANSWERS[each][0],
-        show_label=False,
+        "Answer", usable, key="answer", format_func=lambda each: _ANSWERS[each][0], show_label=False
     )
     with st.container(key=f"answer-{answer}"):
         _ANSWERS[answer][1](selection, trace, account)
@@ -85,10 +77,7 @@ def _choose_tokens(selection: Selection, trace: Trace) -> None:
     """Draw the tokens of source and target, to mark one and to choose a prediction."""
     source, target = token_labels(trace.source), token_labels(trace.predicted)
     column = checked(
-        "column",
-        "Marked token",
-        usable=range(len(source)).__contains__,
-        written=source.__getitem__,
+        "column", "Marked token", usable=range(len(source)).__contains__, written=source.__getitem__
     )
 
     def mark_column(place: int) -> None:
