@@ -1,21 +1,26 @@
-"""What a head has of each measure if every row is even: the chance level of shares.
+"""Measures of where heads look, without a model: of the maps of a trace, and of even rows.
 
-It looks at every key that the mask allows with the same weight, whatever the model is.
+A head whose rows are even looks at every key that the mask allows with the same weight, whatever
+the model is: what it has of a measure is the chance level of shares.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from headwise.model.interface import KINDS, Kind, SpecialIds, Tokenizers
 from headwise.model.masks import pad
 from headwise.model.run_info import Counts
+from headwise.model.training.data import Pair
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length
 from headwise.viz_app.measuring.head_measures import MEASURES
 from headwise.viz_app.measuring.inputs import Rows, RunInputs
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.attention import to_numpy, to_tensor
 
 
 def ids_of(batch: Sequence[EncodedPair]) -> PaddedIds:
@@ -30,7 +35,7 @@ def even_head(
 ) -> Mapping[str, Mapping[Kind, float]]:
     """Measure a head whose rows are even over sentences: measure → kind → value.
 
-    Only measures of where a head looks have a value. ``counts`` say how often tokens occur in the
+    Only measures of where a head looks have one. ``counts`` say how often tokens occur in the
     training data, as for ``RunInputs``. Rows and their mean are those of the measures of heads.
     """
     run = RunInputs(tokenizers, counts, torch.device("cpu"))
@@ -50,3 +55,33 @@ def even_head(
         name: {kind: of / count if count else math.nan for kind, (of, count) in of_kinds.items()}
         for name, of_kinds in sums.items()
     }
+
+
+@dataclass(frozen=True)
+class MeasuredSentence:
+    """The measures of where heads look have values on one sentence, beside those of an even head.
+
+    Both are means over the rows that have several keys.
+    """
+
+    values: Mapping[str, Mapping[Kind, Floats]]
+    """Measure → kind → (L, H)."""
+    even: Mapping[str, Mapping[Kind, float]]
+    """Measure → kind → what a head with even rows has."""
+
+
+def measure_sentence(
+    trace: Trace, tokenizers: Tokenizers, counts: Counts | None
+) -> MeasuredSentence:
+    """Measure where the heads of a trace look, as over a corpus."""
+    given = [list(ids) for ids in (trace.source.ids, trace.target_ids)]
+    sentence = EncodedPair(0, Pair(trace.source_text, trace.target_text), *given)
+    ids, run = ids_of([sentence]), RunInputs(tokenizers, counts, torch.device("cpu"))
+    values: dict[str, dict[Kind, Floats]] = {}
+    for kind, maps in trace.attention.items():
+        rows = Rows(kind, to_tensor(maps).flatten(0, 1)[None], ids, run)  # (1, L H, Q, M)
+        for name, measure in MEASURES.items():
+            if (found := measure.of_kind(rows)) is not None:
+                means = (found.total[0] / found.count[0]).float()
+                values.setdefault(name, {})[kind] = to_numpy(means).reshape(maps.shape[:2])
+    return MeasuredSentence(values, even_head(tokenizers, counts, [sentence]))

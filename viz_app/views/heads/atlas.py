@@ -1,4 +1,7 @@
-"""Draw the atlas of heads: what each does, sorted by a measure, and beside it the chosen one."""
+"""Draw the atlas of heads: what each does, sorted by a measure.
+
+Beside it is the chosen head, with the examples where it is strongest and all its measures.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,24 @@ from headwise.viz_app.analysis.head_ranking import (
     rank_heads,
     rank_ranges,
 )
-from headwise.viz_app.analysis.labels import KIND_NAMES, count_of
-from headwise.viz_app.components.row_table import Bar, Row, row_table
+from headwise.viz_app.analysis.labels import KIND_NAMES, ROLES, count_of
+from headwise.viz_app.components.row_table import Bar, Row, TextPart, row_table
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
-from headwise.viz_app.views.heads.compared import apart_note, changes_note, errors_of_differences
-from headwise.viz_app.views.heads.examples import show_examples
+from headwise.viz_app.views.heads.compared import (
+    apart_note,
+    change_note,
+    changes_note,
+    errors_of_differences,
+)
+from headwise.viz_app.views.shared.example_rows import marked_row, open_row
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measured_heads import (
     errors_note,
     head_in_words,
+    value_in_words,
     value_with_error,
     words_note,
 )
@@ -35,6 +44,7 @@ from headwise.viz_app.views.shared.measures import (
     corpus_options,
     measure_command,
     measure_description,
+    targets_of,
     values_of,
 )
 from headwise.viz_app.views.shared.selection import Selection
@@ -73,7 +83,7 @@ def show_atlas(selection: Selection, measures: Measures) -> None:
     with listed:
         _show_list(selection, measures, name, kind, order, least)
     with head:
-        show_examples(selection, measures)
+        _show_chosen(selection, measures)
 
 
 def _show_list(
@@ -179,3 +189,55 @@ def _name(head: Head) -> str:
 def _choose(name: str) -> None:
     kind, layer, head = name.split(",")
     change_view(kind=kind, layer=int(layer) + 1, head=int(head) + 1)
+
+
+def _show_chosen(selection: Selection, measures: Measures) -> None:
+    """Draw the examples of the head, and its measures."""
+    run = selection.run
+    head = chosen_head(run.description, view())
+    _show_examples(selection, measures, head)
+    lines = [
+        value_in_words(run, measures, name, head, value)
+        for name, value in head_values(measures.values, head).items()
+        if value == value and (name != "distance" or measures.distance_to != measures.step)
+    ]
+    for name in dict.fromkeys(("cost", view().measure)):
+        about = measure_description(name, run, (measures,))
+        what = "cost" if name == "cost" else about.name
+        lines += filter(None, [change_note(run, measures, name, head, what)])
+    with st.expander("All its measures", key="all-measures", type="compact"):
+        st.caption("\n".join(f"- {escape_markdown(line)}" for line in lines))
+
+
+def _show_examples(selection: Selection, measures: Measures, head: Head) -> None:
+    kind, run = head[0], selection.run
+    found = measures.examples.get(head, ())
+    if not found:
+        st.caption("No example of this head was kept.")
+        return
+    rows = []
+    for place, example in enumerate(found):
+        spans = marked_row(run, measures, example.sentence, kind, example.query, [example.key])
+        rows.append(Row(str(place), (f"{example.weight:.3f}", *spans)))
+
+    def open_example(name: str) -> None:
+        example = found[int(name)]
+        open_row(measures, head, example.sentence, example.query)
+
+    roles = [TextPart(text, mark) for text, mark in zip(ROLES[kind], ("query", "key"), strict=True)]
+    row_table(
+        ["weight", "source", f"target: {targets_of(measures)}"],
+        rows,
+        label=f"Strongest examples of {head_label(head)}",
+        theme=selection.theme,
+        key="example_table",
+        on_click=open_example,
+        action="Open on Translate, this target forced",
+        legend=roles,
+    )
+    corpus = measures.examples_corpus
+    st.caption(
+        f"Its largest weights in {corpus.sentences:,} sentences ({escape_markdown(corpus.name)}), "
+        "at most one a sentence: its extremes, not what it does in most rows. Click one to open it "
+        "on Translate, with this target forced."
+    )

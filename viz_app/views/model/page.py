@@ -8,10 +8,11 @@ from typing import get_args
 import streamlit as st
 
 from headwise.model.interface import Side
+from headwise.viz_app.figures.drawings import architecture_svg
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.model import SECTION_TITLES
 from headwise.viz_app.views.model.decoder_lens import show_decoder_lens
-from headwise.viz_app.views.model.diagram import show_diagram
+from headwise.viz_app.views.model.equations import show_equations
 from headwise.viz_app.views.model.input import TraceSide, show_input, side_of
 from headwise.viz_app.views.model.lens import show_lens
 from headwise.viz_app.views.model.masks import show_masks
@@ -21,11 +22,33 @@ from headwise.viz_app.views.model.positions import show_positions
 from headwise.viz_app.views.model.projection import show_projection
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import choose_trace
-from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.shared.target import choose_trace, show_target
+from headwise.viz_app.views.shared.widgets import choose_one, show_heading
+
+
+def _show_diagram(selection: Selection, trace: Trace) -> None:
+    """Draw the stacks with the shapes of this sentence, and the equations with its numbers."""
+    drawing, equations = st.columns(2, gap="large")
+    with drawing:
+        show_heading(
+            "The two stacks",
+            "From the bottom, with the shapes of this sentence: batch × position × width. A line "
+            "around a box is a residual connection, + its sum.",
+        )
+        source, steps = len(trace.source), len(trace.consumed)
+        drawn = architecture_svg(
+            selection.run.description, source=source, steps=steps, theme=selection.theme
+        )
+        with st.container(key="stacks", width=460):
+            st.markdown(drawn, unsafe_allow_html=True)  # of st.html nothing of it would be left
+    with equations:
+        show_target(selection, trace, key="translation")
+        show_heading("The paper's equations, here")
+        show_equations(selection, trace)
+
 
 _OF_SENTENCE: dict[str, Callable[[Selection, Trace], None]] = {
-    "diagram": show_diagram,
+    "diagram": _show_diagram,
     "lens": show_lens,
     "layers": show_decoder_lens,
     "modules": show_modules,

@@ -9,7 +9,7 @@ from headwise.viz_app.views.shared.download import Files, show_download_menu
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
 from headwise.viz_app.views.shared.widgets import choose_one
-from headwise.viz_app.why.sentences.section.files import files_of_patching
+from headwise.viz_app.why.sentences.section.pair import files_of_patching
 from headwise.viz_app.why.sentences.section.two_sentences import show_two_sentences
 from headwise.viz_app.why.turn.section.turn_heads import show_turn_heads
 from headwise.viz_app.why.word.section.parts import files_of_account
