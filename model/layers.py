@@ -35,11 +35,6 @@ def sinusoidal_positions(
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (length, D)
 
 
-def _power_of_two(length: int) -> int:
-    """Return the next power of two, so that few position tables are computed and kept."""
-    return 1 << (length - 1).bit_length()
-
-
 @lru_cache(maxsize=16)
 def _positions_below(end: int, d_model: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Compute encodings of positions 0 … end - 1, (end, D), for both inference and training."""
@@ -81,7 +76,8 @@ class InputEmbedding(nn.Module):
                 f"{highest}; is this the tokenizer of the model?"
             )
         tokens = self.tokens(self.table(ids) * self.scale)  # (B, S, D)
-        table = _positions_below(_power_of_two(length), tokens.shape[-1], tokens.dtype, ids.device)
+        end = 1 << (length - 1).bit_length()  # a power of two, so that few tables are kept
+        table = _positions_below(end, tokens.shape[-1], tokens.dtype, ids.device)
         positions = table[start:length]  # (S, D)
         if self.positions.in_use:  # a copy, or an edit in place would change the table
             positions = self.positions(positions.expand_as(tokens).clone())

@@ -124,7 +124,7 @@ def _data_name(arguments: MeasureArguments, run: Run) -> str:
     data = run.data
     if data.held_back:
         return str(run.folder / data.valid_file)
-    if not _is_known_by_name(data.valid_file):
+    if data.valid_file.partition(":")[0] not in (COPY, *HUB_CORPORA):
         raise ValueError(
             f"expected --data with a corpus to measure on, such as the one that {run.name}"
             f" was validated with: {data.name}, file {data.valid_file}"
@@ -141,10 +141,6 @@ def _opener(name: str, arguments: MeasureArguments, run: Run) -> Callable[[], Co
         split=arguments.split,
         columns=arguments.columns,
     )
-
-
-def _is_known_by_name(name: str) -> bool:
-    return name.partition(":")[0] in (COPY, *HUB_CORPORA)
 
 
 def _examples(

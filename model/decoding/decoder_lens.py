@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from headwise.model.decoding.greedy import greedy
-from headwise.model.hooks import Edit, capture, edit
+from headwise.model.hooks import capture, edit
 from headwise.model.interface import Seq2SeqModel
 from headwise.model.masks import pad
 
@@ -46,9 +45,5 @@ def decoder_lens(
         end = "encoder.final_norm.before"
     with capture(model, [point]) as seen:
         model.encode(pad(sources).to(model.device))
-    with edit(model, {end: _replace_by(seen[point][0])}):
+    with edit(model, {end: lambda _: seen[point][0]}):
         return greedy(model, sources, prefix)
-
-
-def _replace_by(stream: Tensor) -> Edit:
-    return lambda _: stream

@@ -101,11 +101,6 @@ def sorted_batches(rows: Sequence[Sequence[int]], size: int) -> Iterator[list[in
         yield order[start : start + size]
 
 
-def _seed_of(decoding: Decoding, place: int) -> int:
-    """Return the seed of a text, far from those of the next seeds; torch uses only 32 bits."""
-    return (decoding.seed + 0x9E3779B1 * place) % 2**32
-
-
 def _decode_batch(
     model: Seq2SeqModel,
     sources: list[list[int]],
@@ -117,7 +112,8 @@ def _decode_batch(
         return sample(
             model,
             sources,
-            seeds=[_seed_of(decoding, place) for place in places],
+            # Far from those of the next texts and seeds; torch uses only 32 bits.
+            seeds=[(decoding.seed + 0x9E3779B1 * place) % 2**32 for place in places],
             temperature=decoding.temperature,
             top_p=decoding.top_p,
             prefix=prefix,

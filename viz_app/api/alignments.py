@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from headwise.model.files import lines_of
 from headwise.model.interface import HeadLike, head_name, to_head
-from headwise.model.training.data import DataError, Pair
+from headwise.model.training.data import DataError
 from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.pairs import Pairs, read_pairs
@@ -78,15 +78,10 @@ def align(
     read = read_pairs(pairs, checkpoint.opened, columns=columns)
     links = _links(reference, len(read))
     name = head if head == BEST or of == "layers" else head_name(to_head(head))
+    linked = [*zip(read, links or [set[tuple[int, int]]() for _ in read], strict=True)]
     with tqdm(unit="pair", leave=False) as bar:
         direction = Direction(
-            checkpoint.opened,
-            checkpoint,
-            rows,
-            lambda: _with_links(read, links),
-            bar.update,
-            by,
-            of,
+            checkpoint.opened, checkpoint, rows, lambda: iter(linked), bar.update, by, of
         )
         agreement = direction.score() if links is not None else None
         if name == BEST and agreement is not None:
@@ -138,12 +133,6 @@ def _as_links(given: WordLinks) -> WordLinks:
     if any(number < 0 for link in links for number in link):
         raise ValueError(f"expected words that are counted from 0, got {sorted(links)[0]}")
     return links
-
-
-def _with_links(
-    pairs: list[Pair], links: list[WordLinks] | None
-) -> Iterator[tuple[Pair, WordLinks]]:
-    return zip(pairs, links or [set() for _ in pairs], strict=True)
 
 
 def _diagonal(pair: PairLinks) -> WordLinks:

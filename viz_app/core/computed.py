@@ -58,10 +58,10 @@ def of_weights(
 
 
 def of_trace(
-    what: str, *, says: str = "", needs: Callable[[Description, int, int], int] = account_bytes
+    what: str, *, needs: Callable[[Description, int, int], int] = account_bytes
 ) -> Callable[[Callable[Concatenate[Seq2SeqModel, Trace, Asked], Found]], OfTrace[Asked, Found]]:
     """Declare a function of a model, a trace of it and what is asked besides; takes one pass."""
-    return lambda function: Computed(function, "trace", what, says, needs)
+    return lambda function: Computed(function, "trace", what, "", needs)
 
 
 def of_sentences(

@@ -25,20 +25,17 @@ _ROW, _COLUMN = 22, 40
 """Pixels of a row of cells, and of a column of the waterfall or of cells at most."""
 
 
-def waterfall(
-    labels: Sequence[str], values: Sequence[float], *, total: str, theme: Theme
-) -> go.Figure:
+def waterfall(labels: Sequence[str], values: Sequence[float], *, theme: Theme) -> go.Figure:
     """Draw parts one after another, each from where the sum before it ends, and the sum.
 
     Args:
         labels, values: of each part, in order.
-        total: the label of the sum.
         theme: colours.
     """
     ends = np.cumsum([0.0, *values])
     heights = [*values, float(ends[-1])]
     bases = [*ends[:-1], 0.0]
-    names = [*labels, total]
+    names = [*labels, "Difference"]
     colours = [*signed_colours(values, theme), theme.accent]
     tops = [max(base, base + height) for base, height in zip(bases, heights, strict=True)]
     span = float(np.ptp([0.0, *ends])) or 1.0

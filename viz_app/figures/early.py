@@ -54,6 +54,10 @@ def early_map(figure: go.Figure) -> str:
         f'<i style="left:{at:.3%};{turned}">{text}</i>' for at, text in _labels(layout.xaxis)
     )
     down = _DOWN.replace("APART", f"{(layout.yaxis.ticklabelstandoff or 2) - 1}")
+    images = (
+        f'<img src="{cells_image(each.z, (each.zmin, each.zmax), each.colorscale)}">'
+        for each in maps
+    )
     rows = "".join(
         f'<i style="bottom:{at:.3%};{down}">{text}</i>' for at, text in _labels(layout.yaxis)
     )
@@ -61,7 +65,7 @@ def early_map(figure: go.Figure) -> str:
         f'<div class="early-map" aria-hidden="true" style="height:{layout.height}px;'
         f'color:{font.color};font-size:{font.size}px">'
         f'<div style="inset:{margin.t}px {margin.r}px {margin.b}px {margin.l}px">{rows}'
-        f"{''.join(map(_image, maps))}{columns}"
+        f"{''.join(images)}{columns}"
         f"{''.join(map(_title, layout.annotations))}</div></div>"
     )
 
@@ -76,10 +80,6 @@ def _labels(axis: Any) -> Iterator[tuple[float, str]]:
         labels = {i: aliases[str(i)] for i in range(0, len(aliases), axis.dtick or 1)}
     for place, text in labels.items():
         yield (place - first) / (last - first), text
-
-
-def _image(trace: Any) -> str:
-    return f'<img src="{cells_image(trace.z, (trace.zmin, trace.zmax), trace.colorscale)}">'
 
 
 def cells_image(z: Any, limits: tuple[float, float], scale: Scale) -> str:

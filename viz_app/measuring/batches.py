@@ -22,6 +22,7 @@ from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import PADDING, causal_mask, pad
 from headwise.model.training.data import DataError, Pair
 from headwise.model.validation import is_too_long
+from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.attention import run_maps
 
 if TYPE_CHECKING:  # the app need not load what trains in several processes
@@ -173,6 +174,10 @@ class PaddedIds:
     @classmethod
     def of_pairs(cls, pairs: Sequence[EncodedPair], model: Seq2SeqModel) -> PaddedIds:
         return cls.of([pair.source for pair in pairs], [pair.target for pair in pairs], model)
+
+    @classmethod
+    def of_trace(cls, trace: Trace, model: Seq2SeqModel) -> PaddedIds:
+        return cls.of([list(trace.source.ids)], [list(trace.target_ids)], model)
 
     @property
     def is_predicted(self) -> Tensor:

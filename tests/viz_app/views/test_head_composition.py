@@ -154,7 +154,6 @@ def test_a_step_is_alone_until_all_are_asked_for_and_clicks_choose(
 ) -> None:
     chosen: dict[str, object] = {}
     patch_views(monkeypatch, "heads", change_view=lambda *_, **choices: chosen.update(choices))
-    patch_views(monkeypatch, "heads", redraw_all=lambda: None)
     app = start()
     assert "edge_lines" not in app.charts
     given = graphs["heads_graph"]

@@ -44,6 +44,7 @@ from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
 from headwise.viz_app.measuring.head_words import describe_head, in_a_line
 from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.records.measures import CorpusSummary, Measures, OwnMeasure
+from headwise.viz_app.views.shared.view import WHOLE_PAGE
 from headwise.viz_app.views.state import chosen
 from tests.floats import near, rounding
 from tests.viz_app.measures import SENTENCES, made_up_costs, made_up_measures, made_up_resamples
@@ -301,12 +302,15 @@ def test_stages_of_a_training_and_its_sinks_are_drawn(
     with monkeypatch.context() as patch:  # a click on a point, then beside all
         figures, taken = record_calls(patch, "training", "show_figure"), []
         stages()
-        names = {"change_view": lambda **choices: taken.append(choices)}
-        patch_views(patch, "training", redraw_all=lambda: None, **names)
+        patch_views(
+            patch,
+            "training",
+            change_view=lambda *panels, **choices: taken.append((panels, choices)),
+        )
         for value in ("20", None):
             patch_views(patch, "training", clicked_value=lambda _, value=value: value)
             figures["stages"]["on_select"]()
-    assert taken == [{"step": 20}]
+    assert taken == [((WHOLE_PAGE,), {"step": 20})]
     assert "log-probability as text from -9.00 to -3.00" in figures["stages"]["alt"]
     for step in STEPS:
         write(step)

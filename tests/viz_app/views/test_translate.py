@@ -280,8 +280,7 @@ def test_alti_stands_beside_rollout_and_says_where_they_disagree(
 ) -> None:
     """Of the second decoder layer; the strongest column of each row is compared."""
     trace, model = traced(run), load_weights(run, 60).model
-    ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], model)
-    mixed = mixed_tokens(model, ids)
+    mixed = mixed_tokens(model, PaddedIds.of_trace(trace, model))
     app = start(show="rollout", layer="2")
     app.expect_cells("alti", mixed.maps["cross"][1])
     rolled = rollout_of(trace, "cross", 1, "weight")
@@ -298,8 +297,7 @@ def test_alti_stands_beside_rollout_and_says_where_they_disagree(
 
 def test_norms_with_the_residual_stand_beside_those_without(start: Start, run: TrainedRun) -> None:
     trace, model = traced(run), load_weights(run, 60).model
-    ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], model)
-    maps = residual_norm_maps(model, ids)
+    maps = residual_norm_maps(model, PaddedIds.of_trace(trace, model))
     app = start(show="mean", layer="1", cells="value norm")
     app.expect_cells("with-residual", maps["cross"][0][:, :-1])
     assert f"on average {maps['cross'][0][:, -1].mean():.2f} of a row" in app.captions

@@ -25,6 +25,7 @@ from headwise.viz_app.records.measures import StrongestPositions
 from headwise.viz_app.records.trace import Word
 from headwise.viz_app.views.shared import download, slices
 from headwise.viz_app.views.shared.asked import ask_trace
+from headwise.viz_app.views.shared.view import WHOLE_PAGE
 from headwise.viz_app.why.__main__ import WhyArguments, main
 from headwise.viz_app.why.word.account import run_account
 from headwise.viz_app.why.word.effects import run_source_effects
@@ -332,17 +333,16 @@ def test_a_click_on_a_checkpoint_draws_the_whole_page_at_it(
     start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what stands outside the panel: the slider in the frame."""
-    drawn, seen = record_calls(monkeypatch, "why", "show_figure"), list[str]()
+    drawn, seen = record_calls(monkeypatch, "why", "show_figure"), list[object]()
     start_page("why", **AT, answer="training")
     patch_views(
         monkeypatch,
         "why",
         clicked_value=lambda _: str(STEPS[1]),
-        change_view=lambda *_, **choices: seen.append(f"step {choices['step']}"),
-        redraw_all=lambda: seen.append("all"),
+        change_view=lambda *panels, **choices: seen.append((panels, choices)),
     )
     drawn["account_training"]["on_select"]()
-    assert seen == [f"step {STEPS[1]}", "all"]
+    assert seen == [((WHOLE_PAGE,), {"step": STEPS[1]})]
 
 
 def test_the_menu_gives_what_the_command_writes(

@@ -30,7 +30,7 @@ from headwise.viz_app.views.shared.head_choice import choices_for, head_label, m
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import each_in_slices
-from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, checked, control
 from headwise.viz_app.views.shared.widgets import show_figure, show_link
 
 _KEY = "heads_feed"
@@ -64,7 +64,7 @@ def show_composition(selection: Selection) -> None:
             run=run.name,
             theme=selection.theme,
             key="heads_graph",
-            on_open=_open,
+            on_open=lambda step: change_view(WHOLE_PAGE, step=step),
             on_edge=lambda earlier, later, role: change_view(
                 _KEY, edge=f"{head_name(earlier)}-{head_name(later)}-{role}"
             ),
@@ -88,11 +88,6 @@ def show_composition(selection: Selection) -> None:
         _show_path(selection, edge)
     if len(by_step) > 1:
         _show_course(selection, {step: edge for step, (_, edge) in by_step.items()})
-
-
-def _open(step: int) -> None:
-    change_view(step=step)
-    redraw_all()
 
 
 def _by_step(selection: Selection, here: Composition, edge: Edge) -> dict[int, tuple[Frame, Edge]]:

@@ -19,7 +19,7 @@ from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, 
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import in_slices
-from headwise.viz_app.views.shared.view import change_view, redraw_all, view
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, view
 from headwise.viz_app.views.shared.widgets import show_heading
 from headwise.viz_app.views.translate.shown_map import HEAD_PANELS
 
@@ -109,10 +109,7 @@ def show_special_weight(selection: Selection, trace: Trace) -> None:
             help="Columns of special tokens and punctuation are not drawn, and rows are scaled to "
             "sum to 1 again. What the weight there is worth is tried below, under “Attention "
             "sinks”.",
-            on_click=_leave_out,
+            on_click=lambda: change_view(
+                WHOLE_PAGE, special=False, renormalised=True, punctuation=False
+            ),
         )
-
-
-def _leave_out() -> None:
-    change_view(special=False, renormalised=True, punctuation=False)
-    redraw_all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -34,51 +34,30 @@ from headwise.viz_app.views.shared.given import given_measures
 from headwise.viz_app.views.shared.measures import measures_of
 
 _Doubles = NDArray[np.float64]
-
-
 Kept = TypeVar("Kept", bound=CheckpointRecord)
 
 
-def sentence_costs_of(run: Run, measures: Measures) -> SentenceCosts | None:
-    """Return the costs by sentence that were measured with these measures, if there are any.
+def _kept_with(run: Run, measures: Measures, what: type[Kept]) -> Kept | None:
+    """Return what was kept beside the measures, if it is of the same weights, heads and corpus.
 
     Raises:
-        CheckpointError: if their file is damaged.
+        CheckpointError: if its file is damaged.
     """
     here = given_measures(run, measures.step)
     if here is not None and here.measures is measures:
-        return here.costs
-    found = _read(run, measures, SentenceCosts)
-    shapes = {kind: array.shape[1:] for kind, array in found.costs.items()} if found else {}
-    return found if shapes == run.description.shapes else None
-
-
-def resamples_of(run: Run, measures: Measures) -> Resamples | None:
-    """Return the resamples that belong to these measures, if there are any.
-
-    Raises:
-        CheckpointError: if their file is damaged.
-    """
-    here = given_measures(run, measures.step)
-    if here is not None and here.measures is measures:
-        return here.resamples
-    found = _read(run, measures, Resamples)
-    shapes = {kind: array.shape[2:] for kind, array in found.deviations.items()} if found else {}
-    return found if shapes == run.description.shapes else None
-
-
-def _read(run: Run, measures: Measures, kept: type[Kept]) -> Kept | None:
-    """Read a file beside the measures; None if it is of other weights or another corpus."""
-    path = kept.path(run.folder, measures.step)
+        return next(each for each in vars(here).values() if isinstance(each, what))
+    path = what.path(run.folder, measures.step)
     found = cached(
-        f"{kept.what} read",
+        f"{what.what} read",
         (str(path), stamp_if_there(path)),
-        lambda: kept.read(run.folder, measures.step),
+        lambda: what.read(run.folder, measures.step),
         facts=lambda _: {"run": run.name, "step": measures.step},
     )
     if found is None or (found.sha256, found.corpus) != (measures.sha256, measures.corpus):
         return None
-    return found
+    [arrays] = (each for each in vars(found).values() if isinstance(each, Mapping))
+    shapes = {kind: array.shape[-2:] for kind, array in arrays.items()}
+    return found if shapes == run.description.shapes else None
 
 
 def errors_of_differences(
@@ -92,22 +71,18 @@ def errors_of_differences(
     if name == "cost":
         return _errors_of_costs(run, measures, heads)
     try:
-        found = resamples_of(run, measures) if name in RESAMPLED else None
+        found = _kept_with(run, measures, Resamples) if name in RESAMPLED else None
     except CheckpointError as error:
         return independent_errors([np.nan] * len(heads)), f"unknown: {describe_error(error)}"
     if found is None or name not in found.names:
         return None
     table = np.stack([found.of(name, head) for head in heads], axis=1)
-    return resampled_errors(table), _same(found)
-
-
-def _same(found: Resamples) -> str:
-    return f"on the same {found.corpus.sentences:,} sentences"
+    return resampled_errors(table), f"on the same {found.corpus.sentences:,} sentences"
 
 
 def _errors_of_costs(run: Run, measures: Measures, heads: Sequence[Head]) -> tuple[_Doubles, str]:
     try:
-        costs, problem = sentence_costs_of(run, measures), ""
+        costs, problem = _kept_with(run, measures, SentenceCosts), ""
     except CheckpointError as error:
         costs, problem = None, f" ({describe_error(error).rstrip('.')})"
     if costs is None:
@@ -186,13 +161,13 @@ def _changes(
     both = (measures, earlier)
     try:
         if name == "cost":
-            now, then = (sentence_costs_of(run, each) for each in both)
+            now, then = (_kept_with(run, each, SentenceCosts) for each in both)
             pairs = [now and then and cost_change(now, then, head) for head in heads]
             if not all(pairs):
                 return None
             found = np.array(pairs)
             return earlier.step, found[:, 0], found[:, 1]
-        resamples = [resamples_of(run, each) for each in both]
+        resamples = [_kept_with(run, each, Resamples) for each in both]
     except CheckpointError:  # the list of heads says so
         return None
     tables = [

@@ -39,10 +39,6 @@ class CrashedBeforeError(ValueError):
     """A process has ended while it computed the same."""
 
 
-def _folder() -> Path:
-    return Path(os.environ.get(CACHE) or Path.home() / ".cache" / "headwise") / "computing"
-
-
 @contextmanager
 def marked(key: object) -> Iterator[None]:
     """Mark what is computed in the ``with`` block; ``key`` is written the same by all processes.
@@ -52,7 +48,8 @@ def marked(key: object) -> Iterator[None]:
     Raises:
         CrashedBeforeError: if a process has ended in this block a short time ago.
     """
-    mark = _folder() / sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
+    folder = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "headwise") / "computing"
+    mark = folder / sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
     lock = FileLock(f"{mark}.lock", blocking=False)  # ends with the process
     try:
         mark.parent.mkdir(parents=True, exist_ok=True)

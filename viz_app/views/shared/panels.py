@@ -29,11 +29,11 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import theme_name
 from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import (
+    WHOLE_PAGE,
     apply_changes,
     change_view,
     drawing,
     note_timer_rerun,
-    redraw_all,
     write_address,
 )
 
@@ -197,9 +197,9 @@ def _show_progress(name: str, in_use: bool) -> None:
         said = str(far) if far is not None else f"begun, {planned:,} steps to go"
         st.markdown(f":material/model_training: **{escape_markdown(name)}**, training: {said}")
         if not in_use:
-            st.button("Show it", key=f"show-{name}", on_click=_open, args=(name,), type="tertiary")
-
-
-def _open(name: str) -> None:
-    change_view(run=name)
-    redraw_all()
+            st.button(
+                "Show it",
+                key=f"show-{name}",
+                type="tertiary",
+                on_click=lambda: change_view(WHOLE_PAGE, run=name),
+            )

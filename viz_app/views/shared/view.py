@@ -136,11 +136,14 @@ def current_page() -> str:
     return session().page or "translate"
 
 
+WHOLE_PAGE = "whole page"
+
+
 def change_view(*panels: str, **choices: Any) -> None:
     """Change the view, from the callback of a widget or a click.
 
-    Panels, by their keys, are drawn again in place of the panel of the widget. While a lesson is
-    on, the whole page is: its panel says what is seen.
+    Panels, by their keys, are drawn again in place of the panel of the widget; ``WHOLE_PAGE``
+    stands for all. While a lesson is on, the whole page is: its panel says what is seen.
     """
     here, before = session(), view()
     here.view, here.changed = change(before, **choices), True
@@ -150,7 +153,9 @@ def change_view(*panels: str, **choices: Any) -> None:
             here.dropped.append(f"{what} “{_short(typed)}” was dropped: it was for another choice.")
     if before.lesson_answer is not None and here.view.lesson_answer is None:
         here.redraw = not here.whole  # the lesson's panel says what was answered
-    if panels:
+    if WHOLE_PAGE in panels:
+        redraw_all()
+    elif panels:
         st.rerun("app" if here.view.lesson is not None else panels)
 
 

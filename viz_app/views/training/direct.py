@@ -17,7 +17,7 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
-from headwise.viz_app.views.shared.view import change_view, checked, redraw_all
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, checked
 from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import open_page
 from headwise.viz_app.views.training.head_cells import choose_order, show_cells
@@ -75,8 +75,7 @@ def _choose_token(selection: Selection, trace: Trace) -> int:
 
 def _stop() -> None:
     """Go back to the measures of a corpus, which are there."""
-    change_view(matrix_over="corpus")
-    redraw_all()
+    change_view(WHOLE_PAGE, matrix_over="corpus")
 
 
 def _show_matrix(

@@ -20,7 +20,7 @@ from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, redraw_all
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
 from headwise.viz_app.views.training.matrix import measured_by_step
 
@@ -175,8 +175,7 @@ def _or_none(reference: float) -> float | None:
 
 def _go_to_clicked_stage(key: str) -> None:
     if clicked := clicked_value(key):
-        change_view(step=int(clicked))
-        redraw_all()
+        change_view(WHOLE_PAGE, step=int(clicked))
 
 
 def _half_ways(charts: Iterable[StageChart], steps: Sequence[int]) -> str:

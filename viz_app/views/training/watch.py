@@ -39,7 +39,7 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
-from headwise.viz_app.views.shared.view import change_view, redraw_all, view
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, view
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.views.training.checkpoints import has_several, try_at
 from headwise.viz_app.views.training.shared_target import SharedTarget, choose_shared_target
@@ -132,23 +132,15 @@ def _show_frames(
             theme=selection.theme,
             name=f"headwise-{run.name}-{file_name}",
             key="player",
-            on_open=_use,
-            on_head=_open_head,
+            on_open=lambda step: change_view(WHOLE_PAGE, step=step),
+            on_head=lambda layer, head: change_view(
+                WHOLE_PAGE, layer=layer + 1, head=head + 1, playing="head"
+            ),
         )
         st.caption(
             f"{what}, on {shared.description}: {escape_markdown(shared.text)}",
             help=_note(maps.shape),
         )
-
-
-def _use(step: int) -> None:
-    change_view(step=step)
-    redraw_all()
-
-
-def _open_head(layer: int, head: int) -> None:
-    change_view(layer=layer + 1, head=head + 1, playing="head")
-    redraw_all()
 
 
 def _losses(selection: Selection, steps: Sequence[int]) -> list[float]:

@@ -14,7 +14,7 @@ from headwise.viz_app.views.caches import Beam, beam_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import SCORE, show_target_text, total_log_probability
-from headwise.viz_app.views.shared.view import change_view, control, note_timer_rerun, redraw_all
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, control, note_timer_rerun
 from headwise.viz_app.views.shared.widgets import show_figure
 
 _BESIDE, _REST = 4, 0.3
@@ -46,12 +46,11 @@ def show_beam_beside(selection: Selection, trace: Trace) -> None:
     )
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         show_target_text(selection.run.tokenizers.target.decode(best.target), key="beam-beside")
-        st.button("Show it above", key="take-beam", on_click=_take_beam)
-
-
-def _take_beam() -> None:
-    change_view(decoding="beam", beam=_BESIDE)
-    redraw_all()
+        st.button(
+            "Show it above",
+            key="take-beam",
+            on_click=lambda: change_view(WHOLE_PAGE, decoding="beam", beam=_BESIDE),
+        )
 
 
 def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:

@@ -35,7 +35,7 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target_text, total_log_probability
-from headwise.viz_app.views.shared.view import change_view, redraw_all, view
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_figure
 from headwise.viz_app.views.translate.head_words import show_head_line, show_head_words
 from headwise.viz_app.views.translate.likeliest import show_next_tokens
@@ -75,8 +75,9 @@ def show_heads(
 
     ``grids`` are the rows and columns of the maps of the traces.
     """
+    most = max(heads for _, heads in selection.run.description.shapes.values())
     with st.container(key="heads-and-map"):
-        left, right = st.columns(_SHARES[_most_heads(selection) > _FEW], gap="small")
+        left, right = st.columns(_SHARES[most > _FEW], gap="small")
     with left:
         head = choose_head(selection.run.description, on_change=redraw_heads)
     with right:
@@ -102,10 +103,6 @@ def show_heads(
     with left, st.container(key="overview"):
         _show_mosaic(selection, first, grid, shown)
         show_head_words(selection, first, shown, grid)
-
-
-def _most_heads(selection: Selection) -> int:
-    return max(heads for _, heads in selection.run.description.shapes.values())
 
 
 def _choose_drawing(selection: Selection, *, compares: bool) -> tuple[_Style, CellValue]:
@@ -175,14 +172,8 @@ def _offer_first_step(selection: Selection) -> None:
             key="beside-first",
             type="tertiary",
             icon=":material/compare:",
-            on_click=_compare_with,
-            args=(first,),
+            on_click=lambda: change_view(WHOLE_PAGE, compare=True, second=first),
         )
-
-
-def _compare_with(step: int) -> None:
-    change_view(compare=True, second=step)
-    redraw_all()
 
 
 def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> None:

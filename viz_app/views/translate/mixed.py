@@ -6,8 +6,7 @@ ALTI+ stands beside rollout, which assumes what ALTI+ measures; the norms with r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 import streamlit as st
 
@@ -17,18 +16,17 @@ from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.analysis.rollout import rollout_of
+from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import MixedTokens, mixed_tokens, residual_norm_maps
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.views.caches import Run, weights_of
-from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.asked import ask_trace
 from headwise.viz_app.views.shared.head_choice import map_arguments
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import show_figure
 from headwise.viz_app.views.translate.shown_map import ShownMap
 
-Result = TypeVar("Result")
 _SUMS: dict[Kind, str] = {
     "encoder_self": "Rows sum to 1.",
     "decoder_self": "A row sums to what a prediction has of the target so far; the rest is of the "
@@ -38,12 +36,22 @@ _SUMS: dict[Kind, str] = {
 }
 
 
+@of_trace("tokens mixed", needs=contributions_bytes)
+def _tokens_mixed(model: Seq2SeqModel, trace: Trace) -> MixedTokens:
+    return mixed_tokens(model, PaddedIds.of_trace(trace, model))
+
+
+@of_trace("norms with residual", needs=contributions_bytes)
+def _norms_with_residual(model: Seq2SeqModel, trace: Trace) -> Mapping[Kind, Floats]:
+    return residual_norm_maps(model, PaddedIds.of_trace(trace, model))
+
+
 def show_mixed(
     selection: Selection, trace: Trace, grid: Grid, shown: ShownMap, *, width: int
 ) -> None:
     """Draw the map of ALTI+ up to the layer of the rollout, and say where the two disagree."""
     kind, layer = shown.head.kind, shown.head.layer
-    mixed = _mixed_of(selection.run, trace)
+    mixed = ask_trace(_tokens_mixed, selection.run, trace)
     own = grid.apply(mixed.maps[kind][layer])
     rolled = grid.apply(rollout_of(trace, kind, layer, shown.cell_value))
     name = f"{KIND_NAMES[kind]}, layer {layer + 1}, ALTI+"
@@ -64,7 +72,7 @@ def show_with_residual(
 ) -> None:
     """Draw what all heads of a layer add for each key together with the residual and its norm."""
     kind, layer = shown.head.kind, shown.head.layer
-    maps = _residual_maps_of(selection.run, trace)[kind][layer]
+    maps = ask_trace(_norms_with_residual, selection.run, trace)[kind][layer]
     own = grid.apply(maps[:, :-1] if kind == "cross" else maps)
     kept = float((maps[:, -1] if kind == "cross" else maps.diagonal()).mean())
     after = selection.run.description.of(kind).norm == "post"
@@ -90,10 +98,6 @@ def show_with_residual(
     )
 
 
-def _residual_maps_of(run: Run, trace: Trace) -> Mapping[Kind, Floats]:
-    return _of_pass("norms with residual", run, trace, residual_norm_maps)
-
-
 def _note(own: Floats, rolled: Floats, mixed: MixedTokens, kind: Kind) -> str:
     same = sum(
         int(first_largest(one) == first_largest(other))
@@ -113,27 +117,4 @@ def _note(own: Floats, rolled: Floats, mixed: MixedTokens, kind: Kind) -> str:
         f"{'' if same == len(own) else '; Why leaves words out to see which of them count'}. ALTI+ "
         "knows values and residuals, but not for or against which word a token speaks, nor what "
         "feed-forwards make of it."
-    )
-
-
-def _mixed_of(run: Run, trace: Trace) -> MixedTokens:
-    return _of_pass("tokens mixed", run, trace, mixed_tokens)
-
-
-def _of_pass(
-    what: str, run: Run, trace: Trace, compute: Callable[[Seq2SeqModel, PaddedIds], Result]
-) -> Result:
-    """Compute something of one pass over a trace's source and target."""
-    weights = weights_of(run, trace.step)
-
-    def of_sentence() -> Result:
-        ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], weights.model)
-        return compute(weights.model, ids)
-
-    return cached(
-        what,
-        (weights.sha256, trace.source.ids, trace.target_ids),
-        of_sentence,
-        facts=lambda _: {"run": run.name, "step": trace.step},
-        needs=contributions_bytes(run.description, len(trace.source), len(trace.predicted)),
     )

@@ -36,7 +36,7 @@ from headwise.viz_app.views.shared.measures import (
     targets_of,
 )
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, control, view
 from headwise.viz_app.views.shared.widgets import choose_from_list, choose_one, show_figure
 from headwise.viz_app.views.translate.shown_map import HEAD_PANELS, shown_head
 
@@ -76,13 +76,9 @@ def show_ranking(selection: Selection, trace: Trace) -> None:
         st.button(
             f"Switch these {len(first)} off",
             key="costliest-off",
-            on_click=lambda: _switch_off(first),
+            # A head's words, above, say whether it is off.
+            on_click=lambda: change_view(WHOLE_PAGE, strengths=first),
         )
-
-
-def _switch_off(heads: tuple[TurnedHead, ...]) -> None:
-    change_view(strengths=heads)
-    redraw_all()  # a head's words, above, say whether it is off
 
 
 def _measured(run: Run, trace: Trace) -> MeasuredSentence:

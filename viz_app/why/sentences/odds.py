@@ -168,7 +168,10 @@ def attributed_odds(
     changes = [patch for patch in patches if isinstance(patch, Patch)]
     points = list(dict.fromkeys(patch.point for patch in changes))
     with torch.inference_mode(False), torch.enable_grad():
-        begin = {f"{stack}.embedding.output": _as_leaf for stack in STACKS}
+        begin = {
+            f"{stack}.embedding.output": lambda x: x.detach().clone().requires_grad_()
+            for stack in STACKS
+        }
         with edit(model, begin), capture(model, points) as seen:
             stream = forced_stream(model, a.source.clone(), a.consumed.clone())
         reading = Difference(difference.reading.clone(), difference.bias)
@@ -183,7 +186,3 @@ def attributed_odds(
             slope = patch.of(slopes, patch.here).double()
             found[place] = odds + float((slope * change).sum())
     return found
-
-
-def _as_leaf(x: Tensor) -> Tensor:
-    return x.detach().clone().requires_grad_()

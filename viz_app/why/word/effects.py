@@ -106,5 +106,5 @@ def run_source_effects(model: Seq2SeqModel, trace: Trace, at: int, instead: int 
 @torch.inference_mode()
 def run_contributions(model: Seq2SeqModel, trace: Trace) -> Floats:
     """Compute how much of each prediction comes from each source token, (T, S): ALTI+."""
-    ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], model)
+    ids = PaddedIds.of_trace(trace, model)
     return to_numpy(contributions(model, ids).source[0])

@@ -65,7 +65,7 @@ def account_to_html(
         "waterfall": Drawing(
             "Sublayer by sublayer",
             "In the order of the computation; heads of a sublayer are added up.",
-            waterfall([*sublayers], [*sublayers.values()], total="Difference", theme=theme),
+            waterfall([*sublayers], [*sublayers.values()], theme=theme),
         ),
         **{
             kind: Drawing(

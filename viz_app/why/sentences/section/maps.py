@@ -26,7 +26,7 @@ from headwise.viz_app.why.sentences.patching import (
     rank_correlations,
 )
 from headwise.viz_app.why.sentences.section.pair import SentencePair, patching_of
-from headwise.viz_app.why.sentences.section.training import agreement_said, show_attributed
+from headwise.viz_app.why.sentences.section.training import show_attributed
 
 _WIDE, _HALF, _THIRD = 620, 420, 300
 """Pixels of maps in a window of 1,280."""
@@ -259,10 +259,11 @@ def _show_parts(selection: Selection, found: Patching, chosen: str) -> None:
 
 
 def _say_correlation(exact: Patching, quick: Patching) -> None:
+    found = rank_correlations(exact, quick).items()
     st.caption(
         "Attribution patching approximates all this by one backward pass (gradient of A's log-odds "
         "× (B − A)). Its rank correlation (Spearman) with the exact passes, over the patches that "
-        f"change anything: {agreement_said(rank_correlations(exact, quick))}."
+        f"change anything: {', '.join(f'{name} {each}' for name, each in found)}."
     )
 
 

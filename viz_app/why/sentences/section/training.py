@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -14,7 +13,7 @@ from headwise.viz_app.views.caches import weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, each_in_slices, in_slices
-from headwise.viz_app.views.shared.view import change_view, control, redraw_all
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, control
 from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
 from headwise.viz_app.why.sentences.patching import (
     PATCH_MAPS,
@@ -28,11 +27,6 @@ from headwise.viz_app.why.sentences.patching import (
     row_label,
 )
 from headwise.viz_app.why.sentences.section.pair import SentencePair, attribution_of, patching_of
-
-
-def agreement_said(found: Mapping[PatchMap, RankCorrelation]) -> str:
-    """Say the rank correlation of each map, or that there is none."""
-    return ", ".join(f"{name} {agreement}" for name, agreement in found.items())
 
 
 def show_attributed(selection: Selection, pair: SentencePair, drawn: Patching) -> None:
@@ -76,8 +70,7 @@ def show_attributed(selection: Selection, pair: SentencePair, drawn: Patching) -
 
     def open_checkpoint() -> None:
         if clicked := clicked_value("patch_training"):
-            change_view(step=int(clicked))
-            redraw_all()
+            change_view(WHOLE_PAGE, step=int(clicked))
 
     show_figure(
         share_map(

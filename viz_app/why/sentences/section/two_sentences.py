@@ -18,11 +18,11 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, target_probabilities
 from headwise.viz_app.views.shared.view import (
+    WHOLE_PAGE,
     change_view,
     checked,
     control,
     fill_in,
-    redraw_all,
     view,
 )
 from headwise.viz_app.views.shared.vocabulary import (
@@ -113,8 +113,7 @@ def _choose_second(selection: Selection) -> str:
 
 def _open_pair(a: str, b: str) -> None:
     """Open two sentences, from the callback of a click."""
-    change_view(sentence=a, other=b)
-    redraw_all()
+    change_view(WHOLE_PAGE, sentence=a, other=b)
 
 
 def _change_word(selection: Selection) -> None:

@@ -95,7 +95,7 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
 def _show_waterfall(selection: Selection, account: Account) -> None:
     sublayers = by_layer(account)
     show_figure(
-        waterfall([*sublayers], [*sublayers.values()], total="Difference", theme=selection.theme),
+        waterfall([*sublayers], [*sublayers.values()], theme=selection.theme),
         key="account_parts",
         alt="The difference sublayer by sublayer",
         name="waterfall",

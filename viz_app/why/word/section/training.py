@@ -8,7 +8,7 @@ import streamlit as st
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, redraw_all
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.bars import lines_by_part
@@ -30,8 +30,7 @@ def show_through_training(selection: Selection, trace: Trace, account: Account) 
     def choose() -> None:
         clicked = clicked_value("account_training")
         if clicked is not None:
-            change_view(step=int(clicked))
-            redraw_all()
+            change_view(WHOLE_PAGE, step=int(clicked))
 
     show_figure(
         named_lines(
