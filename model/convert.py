@@ -48,7 +48,6 @@ SUBCOMMANDS: dict[str, Callable[..., Arguments]] = {
 
 
 def main(arguments: Arguments) -> None:
-    """Convert as the arguments say."""
     if isinstance(arguments, FromTorchArguments):
         print(convert_from_torch(arguments))
     else:

@@ -97,7 +97,6 @@ def _split(arguments: EvaluateArguments) -> str:
 
 
 def main(arguments: EvaluateArguments) -> None:
-    """Evaluate as the arguments say."""
     run = choose_languages(open_run(arguments.run, root=arguments.checkpoints), arguments.languages)
     steps = _steps(arguments.step, run.steps())
     require_languages(run, arguments.columns)

@@ -27,7 +27,6 @@ from headwise.model.training.resume import latest_resume_step
 
 
 def main(arguments: TrainArguments, processes: Processes = ALONE) -> None:
-    """Train as the arguments say."""
     with ExitStack() as held:
 
         def begin() -> tuple[Prepared, bool]:

@@ -126,7 +126,6 @@ def translate_lines(
 
 
 def main(arguments: TranslateArguments) -> None:
-    """Translate as the arguments say."""
     if arguments.batch_size < 1:
         raise ValueError(f"batch_size: expected at least 1, got {arguments.batch_size}")
     if not 0 <= arguments.n_best <= arguments.decoding.beam:

@@ -35,7 +35,6 @@ class Computed(Generic[Asked, Found]):
     """The most bytes that it takes, by the model and the lengths of source and target."""
 
     def __call__(self, *args: Asked.args, **kwargs: Asked.kwargs) -> Found:
-        """Compute."""
         return self.function(*args, **kwargs)
 
     @property

@@ -17,7 +17,6 @@ _SECTIONS: dict[str, Callable[[Selection], None]] = {
 
 
 def page(selection: Selection) -> None:
-    """Draw the page."""
     section = choose_one(
         "Section", list(_SECTIONS), key="errors", format_func=str.capitalize, show_label=False
     )

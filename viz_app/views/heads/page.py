@@ -34,7 +34,6 @@ _NOT_OF_ONE_HEAD = ("feeds", "off together")
 
 
 def page(selection: Selection) -> None:
-    """Draw the page."""
     section = choose_one(
         "Section", list(_SECTIONS), key="heads", format_func=str.capitalize, show_label=False
     )

@@ -51,7 +51,6 @@ _OF_A_KEY = ("scores", "score parts")
 
 
 def page(selection: Selection) -> None:
-    """Draw the page."""
     trace = choose_trace(selection)
     _show_head(selection, trace)
     show_download_menu(selection, trace, others=files_of_scores)

@@ -30,7 +30,6 @@ _GROUPS: dict[Group | None, tuple[str, Motif | None]] = {
 
 
 def page(selection: Selection) -> None:
-    """Draw the page."""
     files = served_lessons()
     done = sum(map(_is_done, files.lessons.values()))
     st.markdown(

@@ -64,7 +64,6 @@ _OF_SIDE: dict[str, Callable[[Selection, TraceSide], None]] = {
 
 
 def page(selection: Selection) -> None:
-    """Draw the page."""
     trace = choose_trace(selection)
     with st.container(horizontal=True, gap="small"):
         section = choose_one(

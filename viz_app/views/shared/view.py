@@ -121,7 +121,6 @@ class Session:
 
 
 def session() -> Session:
-    """Return this session."""
     here: Session = st.session_state["session"]
     return here
 

@@ -34,7 +34,6 @@ _LOGS = {"curves": ("metrics.jsonl",), "translations": ("samples.jsonl",)}
 
 
 def page(selection: Selection) -> None:
-    """Draw the page."""
     above = st.container()
     several = len(selection.run.steps()) > 1
     section = choose_one(

@@ -57,7 +57,6 @@ _WORDS_NOTE = "Words are in the maps only: above are tokens, and below them thei
 
 
 def page(selection: Selection) -> None:
-    """Draw the page."""
     with st.sidebar:
         size = choose_decoding(selection.run)
     with beside_sentence():

@@ -29,7 +29,6 @@ _FILES: dict[str, Callable[[Selection, Trace], Files | None]] = {
 
 
 def page(selection: Selection) -> None:
-    """Draw the page."""
     trace = choose_trace(selection)
     section = choose_one("Ask", list(_SECTIONS), key="why", show_label=False)
     shown = _SECTIONS[section](selection, trace)

@@ -227,7 +227,6 @@ class RankCorrelation(NamedTuple):
     patches: int
 
     def __str__(self) -> str:
-        """Say it."""
         if math.isnan(self.value):
             return f"none (too few, or all alike: {self.patches})"
         said = f"95% interval {self.ends}, " * bool(self.ends)
