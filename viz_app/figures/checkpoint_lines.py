@@ -38,8 +38,8 @@ _HEIGHT, _TITLE, _TOP = 76, 30, 24
 """Pixels of a small chart, between two, where the title of the lower one is, and above all."""
 _LETTERS = 40
 """Most letters of a line that is shown when the mouse rests on a value."""
-_LARGEST_CELL, _LETTER = 62, 6.6
-"""Pixels of the widest column, and of a letter of a step."""
+_MOST_WIDTH, _LARGEST_CELL, _LETTER = 700, 62, 6.6
+"""Pixels of the widest figure of columns, of a column, and of a letter of a step."""
 _LEFT, _RIGHT = 40, COLOUR_BAR + 8
 """Pixels left of the columns, for the labels of rows, and right of them. A colour bar that needs
 more would make columns narrower than those of the other figures: long numbers must fit."""
@@ -60,9 +60,8 @@ class StepColumns:
     _readable: int
 
     @classmethod
-    def of(cls, steps: Sequence[int], width: int) -> StepColumns:
-        """Make columns of these steps for a figure that has ``width`` pixels at most."""
-        cell = min(_LARGEST_CELL, (width - _LEFT - _RIGHT) / len(steps))
+    def of(cls, steps: Sequence[int]) -> StepColumns:
+        cell = min(_LARGEST_CELL, (_MOST_WIDTH - _LEFT - _RIGHT) / len(steps))
         longest = _LETTER * max(len(f"{step:,}") for step in steps)
         flat = longest + 4 <= 0.75 * cell  # the page may have less room
         least = longest + 4 if flat else min(12.0, cell)
@@ -208,19 +207,14 @@ class StageChart:
 
 
 def stage_charts(
-    charts: Sequence[StageChart],
-    *,
-    steps: Sequence[int],
-    theme: Theme,
-    marked: int | None,
-    width: int = 700,
+    charts: Sequence[StageChart], *, steps: Sequence[int], theme: Theme, marked: int | None
 ) -> go.Figure:
     """Draw measures of whole checkpoints, as small charts below each other over the same columns.
 
     Each chart is a trace, with gaps at NaN, whose customdata are the steps. A line through all of
-    them is at the checkpoint whose index is ``marked``. The figure has ``width`` pixels at most.
+    them is at the checkpoint whose index is ``marked``.
     """
-    columns, clicks = StepColumns.of(steps, width), [str(step) for step in steps]
+    columns, clicks = StepColumns.of(steps), [str(step) for step in steps]
     whole = _HEIGHT * len(charts) + _TITLE * (len(charts) - 1)
     data: list[Properties] = []
     shapes: list[Properties] = []

@@ -295,14 +295,13 @@ def head_matrix(
     values: MeasureRange,
     theme: Theme,
     selected: tuple[Head, int] | None = None,
-    width: int = 700,
 ) -> go.Figure:
     """Draw a measure of each head at each checkpoint, on the range of the measure.
 
     Checkpoints are evenly spaced, the first on the left. Trace 0 has the cells, with a row above
     each kind left empty for its name; trace 1 greys those that have no value; the last one has an
     invisible marker for each cell, whose customdata are kind, layer, head from 0, and step. The
-    ``selected`` head and step are framed, and the figure has ``width`` pixels at most.
+    ``selected`` head and step are framed.
     """
     places: list[int] = []
     tops: dict[Kind, int] = {}  # the row above the first head of each kind
@@ -337,7 +336,7 @@ def head_matrix(
     gaps = {"xgap": 1, "ygap": 1}
     cell_map |= {"colorbar": _bar(values, limit, measured, theme), **gaps}
     label = {"bgcolor": theme.background, "bordercolor": theme.line, "font": {"color": theme.text}}
-    columns = StepColumns.of(steps, width)
+    columns = StepColumns.of(steps)
     beside = {"xref": "x domain", "x": 0, "xanchor": "left", "xshift": -4}
     return new_figure(
         theme,

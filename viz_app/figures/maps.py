@@ -51,8 +51,8 @@ _SMALLEST_CROSSED = 7.0
 """Pixels of the smallest cell of a mask in which a cross can be recognised."""
 _LARGEST_OF_MASK, _RIGHT_OF_MASK, _LEAST_WIDTH = 30.0, 12, 200
 """Pixels of a mask's largest cell, right of its cells, and of the whole figure at least."""
-_STAGE, _WITH_NUMBER, _LARGEST_STAGE = 28, 36, 56.0
-"""Pixels of a row of scores, of the narrowest cell with a number, and of the widest cell."""
+_STAGES_WIDTH, _STAGE, _WITH_NUMBER, _LARGEST_STAGE = 900, 28, 36, 56.0
+"""Pixels of all, of a row of scores, of the narrowest cell with a number, and of the widest."""
 
 
 def attention_map(
@@ -274,7 +274,6 @@ def score_stages(
     names: Sequence[str],
     theme: Theme,
     selected: int | None = None,
-    width: int = 900,
 ) -> go.Figure:
     """Draw how q·k becomes a weight for one query: rows of M scores, masked, and the weights.
 
@@ -291,7 +290,7 @@ def score_stages(
     rows, weights = len(stages), np.asarray(weights, np.float32)
     limit = float(np.abs(stages[:-1]).max()) or 1.0
     left, top = label_width(names), label_width(columns)
-    cell = min(_LARGEST_STAGE, max(1.0, (width - left - 12) / len(columns)))
+    cell = min(_LARGEST_STAGE, max(1.0, (_STAGES_WIDTH - left - 12) / len(columns)))
     given: Properties = {
         "hover": "%{y}<br>key %{x}<br>%{z:.3r}",
         "xgap": 1,
