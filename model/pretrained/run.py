@@ -38,6 +38,7 @@ from headwise.model.pretrained.adapters import (
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.checkpoint_folder import (
     MODEL_CONFIG,
+    OF_TRAINER,
     base_folder,
     config_folder,
     new_vocabulary,
@@ -84,8 +85,17 @@ class PretrainedRun:
     config: None = field(default=None, init=False, repr=False)
     counts: None = field(default=None, init=False, repr=False)
 
+    @cached_property
+    def _named(self) -> dict[int, Path]:
+        """Folders that were found, whose names say their steps."""
+        return {}
+
     def _folder_of(self, step: int) -> Path:
+        # Among hundreds, to look for all of them takes longer than to load one.
+        if step in self._named and weights_files(self._named[step]):
+            return self._named[step]
         checkpoints = weights_by_step(self.folder)
+        self._named.update((s, p) for s, p in checkpoints.items() if OF_TRAINER.fullmatch(p.name))
         if step not in checkpoints:
             known = ", ".join(f"{s:,}" for s in checkpoints)
             raise CheckpointError(

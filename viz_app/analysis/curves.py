@@ -162,7 +162,7 @@ class Progress:
         if self.speed is not None:
             parts.append(f"{_two_digits(self.speed):,} tokens/s")
         if self.seconds is not None:
-            parts.append(f"{_duration(self.seconds)} left")
+            parts.append(f"{duration(self.seconds)} left")
         return ", ".join(parts)
 
 
@@ -188,7 +188,8 @@ def _two_digits(number: float) -> int:
     return int(round(number, min(2 - len(str(int(number))), 0)))
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Write about how long something takes."""
     minutes = round(seconds / 60)
     if minutes < 1:
         return "less than a minute"

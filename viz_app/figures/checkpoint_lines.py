@@ -30,8 +30,9 @@ from headwise.viz_app.figures.theme import (
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Floats
 
-_LINES, _ABOVE, _BELOW = 340, 12, 44
-"""Pixels of the chart of named lines, and of what is above and below its lines."""
+_LINES, _ABOVE, _BELOW, _NAMED = 340, 12, 44, 480
+"""Pixels of the chart of named lines, of what is above and below its lines, and of the least width
+that many checkpoints have."""
 _APART, _LONGEST = 17, 26
 """Least pixels between the names of two lines, and most characters of a name."""
 _HEIGHT, _TITLE, _TOP = 76, 30, 24
@@ -142,6 +143,7 @@ def named_lines(
     heights = _spread((values[-1] - least) / (most - least) * inner, inner)
     left, right = 56, 42 + 8 * min(_LONGEST, max(map(len, names), default=0))
     clicks = [str(step) for step in steps]
+    longest = _LETTER * max(len(f"{step:,}") for step in steps)
     hovers = [f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3r}}" for name in names]
     end = {"x": 1, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "middle"}
     font = {"color": theme.text, "size": 13}
@@ -154,12 +156,12 @@ def named_lines(
         x={
             "title": "checkpoint, by training step",
             "range": [-0.3, len(steps) - 0.7],
-            **step_ticks(steps, 1),
+            **step_ticks(steps, math.ceil(len(steps) * (longest + 8) / _NAMED)),
         },
         y={"title": title, "range": [least, most], "zeroline": True, "zerolinecolor": theme.line},
         margin={"l": left, "r": right, "t": _ABOVE, "b": _BELOW},
         height=_LINES,
-        meta={"readable": left + min(36 * len(steps), 480) + right},
+        meta={"readable": left + min(36 * len(steps), _NAMED) + right},
         shapes=[vertical_line(marked, theme=theme, dash="dot")],
         annotations=[
             note(

@@ -20,17 +20,20 @@ from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
 from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, batches_by_length
-from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
+from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS, STAGES
 from headwise.viz_app.measuring.checkpoints import (
+    NO_EXAMPLES,
     MeasureTask,
     measure,
     read_examples,
     sentences_passed,
 )
 from headwise.viz_app.measuring.head_means import HeadMeans
+from headwise.viz_app.measuring.head_measures import weight_measures
 from headwise.viz_app.measuring.pasted import MOST_SENTENCES
 from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
+from headwise.viz_app.measuring.sums import MeasureSums
 from headwise.viz_app.records.measures import Measures
 
 MOST_TOKENS = 2**16
@@ -74,6 +77,11 @@ class GivenSentences:
         """Step of the checkpoint whose translations are the targets; None if they were given."""
         self.found: dict[int, GivenMeasures] = {}
         """By step."""
+        self.seconds: float | None = None
+        """How long it took until the first checkpoint was measured, as its caller notes it."""
+        self.by_weights: dict[int, Measures] = {}
+        """By step, the measures that need the weights alone, which are found first; others are
+        NaN."""
         # Without its target, a source is not known to be empty: it stands for the target.
         encoded = read_examples(run, _stream([Pair(s, t or s) for s, t in pairs]))
         self.left_out: LeftOutCounts = encoded.left_out
@@ -118,17 +126,23 @@ class GivenSentences:
         """Return how many sentences ``measure`` says are done at its end, at most."""
         count = len(self)
         of_translating = count if not self._pairs[0].target else 0
-        return of_translating + sentences_passed(steps, count, len(self._encoded))
+        return len(steps) + of_translating + sentences_passed(steps, count, len(self._encoded))
 
     def measure(self, steps: Sequence[int]) -> Iterator[int]:
         """Measure some checkpoints; yield how many sentences are done after each batch.
 
-        What is found goes into ``found`` when a checkpoint is done.
+        Weights come first, of all of them, and count as a sentence of each; then the newest and the
+        oldest checkpoint. What is found goes into ``by_weights``, and into ``found`` when a
+        checkpoint is done.
 
         Raises:
             CheckpointError: if weights cannot be used.
             ValueError: if no translation has a token.
         """
+        steps = [*dict.fromkeys([max(steps), min(steps), *steps])]
+        for step in steps:
+            self._measure_weights(step)
+            yield 1
         if not self._pairs[0].target:
             yield from self._translate()
         task = MeasureTask(
@@ -149,6 +163,25 @@ class GivenSentences:
             self.found[sums.step] = GivenMeasures(
                 self._of_translations(measures), sums.means(), sums.resamples(), sums.costs()
             )
+
+    def _measure_weights(self, step: int) -> None:
+        checkpoint = self._load(self._run, step, self._placement)
+        model = checkpoint.model
+        nothing = MeasureSums(model.description, model.device, wanted=()).values()
+        self.by_weights[step] = Measures(
+            run=self._run.name,
+            step=step,
+            sha256=checkpoint.sha256,
+            corpus=NO_EXAMPLES.corpus,
+            values={**nothing, **weight_measures(model)},
+            cost_errors=nothing["cost"],
+            alignment=None,
+            stages=dict.fromkeys(STAGES, math.nan),
+            examples_corpus=NO_EXAMPLES.corpus,
+            sentences=(),
+            examples={},
+            translated=(),
+        )
 
     def _translate(self) -> Generator[int, None, None]:
         """Put the translations of the newest checkpoint in place of the missing targets."""

@@ -142,3 +142,20 @@ def test_without_targets_those_of_the_newest_checkpoint_are_forced(run: TrainedR
     assert sentences.found.keys() == {20, 60}
     assert again < of  # it is translated once
     assert sentences.found[60].measures.sentences == measures.sentences
+
+
+def test_weights_of_all_come_first_then_the_newest_and_the_oldest(run: TrainedRun) -> None:
+    sentences = GivenSentences(run, PAIRS)
+    work = sentences.measure([0, 20, 60])
+    assert [next(work) for _ in range(3)] == [1, 1, 1]
+    assert [*sentences.by_weights] == [60, 0, 20]
+    assert not sentences.found
+    for _ in work:
+        pass
+    assert [*sentences.found] == [60, 0, 20]
+    for step, each in sentences.by_weights.items():
+        known = {name for name, of in each.values.items() if np.isfinite(of["cross"]).any()}
+        assert known == {"qk_norm", "qk_rank", "ov_rank"}
+        for name in known:
+            whole = sentences.found[step].measures.values[name]
+            np.testing.assert_array_equal(each.values[name]["cross"], whole["cross"])

@@ -79,6 +79,24 @@ def test_measuring_goes_on_in_slices_that_a_button_stops(
     assert "The targets are the translations of checkpoint 60." in app.captions
 
 
+def test_weights_are_drawn_while_the_rest_is_measured(
+    start_page: Start, own_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = start_page("training", own_root, training="heads")
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    give(app, f"{CATS}\n{DOG}", 1)
+    for _ in range(3):
+        app.run()
+    assert not found(app)
+    assert "which needs the weights alone, until a checkpoint is measured" in app.captions
+    assert np.isfinite(app.cells("head_matrix")[1:7]).all()
+    monkeypatch.setattr(slices, "SECONDS", math.inf)
+    app.run()
+    assert [*found(app)] == [60, 0, 20]
+    assert app.errors == []
+    assert "which needs the weights alone" not in app.captions
+
+
 def test_the_matrix_opens_on_all_checkpoints_measured_on_the_same_sentences(
     start_page: Start, own_root: Path
 ) -> None:

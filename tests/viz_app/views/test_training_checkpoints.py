@@ -26,7 +26,7 @@ from headwise.viz_app.components.player import MapAnimation
 from headwise.viz_app.figures.heads import MASKED, tile
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views import caches
-from headwise.viz_app.views.shared import slices
+from headwise.viz_app.views.shared import selection, slices
 from headwise.viz_app.views.training import watch
 from headwise.viz_app.why.word.account import run_account
 from tests.floats import PASS, assert_near, near, rounding
@@ -385,6 +385,26 @@ def test_pairs_and_the_vocabulary_are_drawn_at_every_checkpoint(
     app.choose(pair_tokens=["id:7"])
     assert "Choose two tokens or more." in [info.value for info in app.info]
     assert app.errors == []
+
+
+@pytest.mark.parametrize("section", ["watch", "translations", "embeddings", "heads"])
+def test_of_many_checkpoints_some_are_drawn_and_this_is_said(
+    start: Start,
+    tmp_path: Path,
+    run: TrainedRun,
+    clouds: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    section: str,
+) -> None:
+    """The first, the last, the one in use, and others."""
+    model = load_weights(run, 60).model
+    write_run(tmp_path, run, dict.fromkeys(range(0, 90, 10), model), name="long")
+    monkeypatch.setattr(selection, "MOST_STEPS", 6)
+    app = start(tmp_path, training=section, q=CATS, step="30")
+    assert app.errors == []
+    assert "Shown are 6 of 9 checkpoints" in app.captions
+    if section == "embeddings":
+        assert clouds[-1]["frames"].names == [f"step {step}" for step in (0, 20, 30, 40, 60, 80)]
 
 
 def test_a_run_with_one_checkpoint_has_nothing_to_follow(start: Start, own_root: Path) -> None:

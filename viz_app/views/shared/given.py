@@ -6,14 +6,17 @@ languages. (A file of measures, where there is one, goes before it.)
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from headwise.viz_app.analysis.curves import duration
 from headwise.viz_app.components.text_file import text_file
 from headwise.viz_app.measuring.pasted import MOST_BYTES, MOST_SENTENCES, read_sentences
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.served import served_placement
 from headwise.viz_app.views.caches import Run, checkpoint_of, weights_sha256
 from headwise.viz_app.views.shared.cache import in_memory
@@ -47,13 +50,35 @@ class _Work:
     of: int
     """How many sentences will have been done at the end, all passes together."""
     done: int = 0
+    seconds: float = 0.0
+    """How long it took up to now."""
+    drawn: int = 0
+    """How many results there were when the page was drawn last."""
+
+    @property
+    def said(self) -> str:
+        """What is done, with about how long the rest takes once a checkpoint is measured."""
+        said = "Measuring, sentences of all passes"
+        if not self.given.found or not self.done:
+            return said
+        return f"{said}, {duration((self.of - self.done) * self.seconds / self.done)} left"
+
+    @property
+    def results(self) -> int:
+        """How many checkpoints are measured, by their weights alone or in all."""
+        return len(self.given.by_weights) + len(self.given.found)
 
     def go_on(self, note_done: NoteDone) -> bool:
         """Do the rest, as far as ``note_done`` lets it."""
         with in_memory(self.given.needs), log_timed("sentences measured") as logged:
             logged |= {"run": self.run, "sentences": len(self.given), "done": self.done}
+            since = time.monotonic()
             for passed in self.batches:
                 self.done += passed
+                since, before = time.monotonic(), since
+                self.seconds += since - before
+                if self.given.found and self.given.seconds is None:
+                    self.given.seconds = self.seconds
                 note_done(min(self.done, self.of - 1), self.of)
         return True
 
@@ -75,6 +100,13 @@ def given_measures(run: Run, step: int) -> GivenMeasures | None:
     return found if same else None
 
 
+def measured_by_weights(run: Run, steps: Sequence[int]) -> dict[int, Measures]:
+    """Return what this session has measured of the weights of some steps, if they are the same."""
+    given = given_sentences(run)
+    kept = {} if given is None else given.by_weights
+    return {s: kept[s] for s in steps if s in kept and kept[s].sha256 == weights_sha256(run, s)}
+
+
 @panel("measure_here")
 def show_measuring(selection: Selection, steps: Sequence[int]) -> None:
     """Ask for sentences, and measure checkpoints on them: the selected one, or all of ``steps``."""
@@ -82,17 +114,13 @@ def show_measuring(selection: Selection, steps: Sequence[int]) -> None:
     work: _Work | None = state.get("measuring")
     if work is not None and work.given is given_sentences(run):
         try:
-            ended = in_slices(
-                "Measuring, sentences of all passes",
-                work.go_on,
-                key="measuring",
-                stop=_stop,
-                times=2,
-            )
+            ended = in_slices(work.said, work.go_on, key="measuring", stop=_stop, times=2)
         except USER_ERRORS as problem:
             ended = _refuse(problem)
         if ended:
             _stop()
+        if ended or work.results > work.drawn:
+            work.drawn = work.results
             write_address(drawn=False)
             st.rerun()
         return
@@ -101,7 +129,10 @@ def show_measuring(selection: Selection, steps: Sequence[int]) -> None:
     if given is None or not given.found:
         _ask_for_sentences(selection)
     else:
-        st.caption(f"{len(given):,} sentences of yours are measured at other checkpoints.")
+        said = f"{len(given):,} sentences of yours are measured at other checkpoints."
+        if given.seconds is not None and len(steps) > 1:
+            said += f" {len(steps):,} more take {duration(len(steps) * given.seconds)}."
+        st.caption(said)
     offered = {f"Measure checkpoint {selection.step:,}": [selection.step]}
     offered = offered if selection.step in steps else {}
     if len(steps) > 1:

@@ -38,6 +38,7 @@ def in_slices(
     key: str,
     stop: Callable[[], None] | None = None,
     times: float = 1,
+    first: float | None = None,
 ) -> Result | None:
     """Compute for about a second; return the result, or None if the panel must be drawn again.
 
@@ -53,9 +54,12 @@ def in_slices(
         stop: changes the view when a person stops, so that the panel does not ask for this again;
             None where what there is so far is drawn, and nobody waits.
         times: how many seconds it is, where to give memory back after each slice costs too much.
+        first: how many the first slice is, where what there is so far is drawn.
     """
-    place, until, bar = st.empty(), time.monotonic() + times * SECONDS, None
     unfinished, far = f"unfinished-{key}", 0
+    if first is not None and unfinished not in st.session_state:
+        times = first
+    place, until, bar = st.empty(), time.monotonic() + times * SECONDS, None
 
     def draw(done: int, of: int) -> DeltaGenerator:
         with place.container(horizontal=True, gap="small", vertical_alignment="center", key=key):

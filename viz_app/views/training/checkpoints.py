@@ -1,9 +1,8 @@
-"""Going through all checkpoints of a run."""
+"""Going through the checkpoints of a run, which are drawn as they come."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import streamlit as st
@@ -11,10 +10,12 @@ import streamlit as st
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.errors import USER_ERRORS, describe_error
 from headwise.viz_app.views.shared.log import log_refusal
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 
 Result = TypeVar("Result")
-_PROGRESS_AFTER = 0.4
-"""Seconds after which progress is shown."""
+_FIRST = 0.3
+"""Seconds after which the first checkpoints are drawn, while others are computed."""
 
 
 def has_several(run: Run, to: str) -> bool:
@@ -25,28 +26,34 @@ def has_several(run: Run, to: str) -> bool:
     return False
 
 
-def at_each(run: Run, compute: Callable[[int], Result]) -> tuple[dict[int, Result], dict[int, str]]:
-    """Compute something at each step; return what could be, and the errors of others as Markdown.
+def at_each(
+    selection: Selection, compute: Callable[[int], Result], *, first: Sequence[int], key: str
+) -> tuple[dict[int, Result], dict[int, str]]:
+    """Compute something at each of the steps that are drawn, in slices, in a panel.
 
-    Progress is shown where this is called.
+    Progress stands where this is called. Some steps come ``first``.
+
+    Returns:
+        What is there by now, in the order of the steps, and the errors of others as Markdown.
     """
-    steps, since, place = run.steps(), time.monotonic(), st.empty()
+    steps = selection.steps()
     found: dict[int, Result] = {}
     problems: dict[int, str] = {}
-    for at, step in enumerate(steps):
-        if time.monotonic() - since > _PROGRESS_AFTER:
-            place.progress(at / len(steps), f"Step {step:,} of {steps[-1]:,}")
-        try_at(step, compute, found, problems)
-    place.empty()
-    return found, problems
+
+    def compute_all(note_done: NoteDone) -> None:
+        for done, step in enumerate(dict.fromkeys([*first, *steps]), 1):
+            try:
+                found[step] = compute(step)
+            except USER_ERRORS as problem:
+                log_refusal(problem)
+                problems[step] = describe_error(problem)
+            note_done(done, len(steps))
+
+    in_slices("Checkpoints", compute_all, key=f"{key}-progress", times=2, first=_FIRST)
+    return dict(sorted(found.items())), problems
 
 
-def try_at(
-    step: int, compute: Callable[[int], Result], found: dict[int, Result], problems: dict[int, str]
-) -> None:
-    """Compute something at a step; note it, or the error as Markdown."""
-    try:
-        found[step] = compute(step)
-    except USER_ERRORS as problem:
-        log_refusal(problem)
-        problems[step] = describe_error(problem)
+def say_left_out(problems: Mapping[int, str]) -> None:
+    """Say at which steps nothing could be computed, and why."""
+    for step, problem in problems.items():
+        st.warning(f"Step {step:,} is left out: {problem}")

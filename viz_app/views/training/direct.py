@@ -86,7 +86,6 @@ def _show_matrix(
     head: Head,
     order: str,
 ) -> None:
-    every = selection.run.steps()
     accounts = accounts_by_step(selection, trace, account, stop=_stop)
     if accounts is None:
         return
@@ -128,5 +127,4 @@ def _show_matrix(
         "decoder: their rows take apart what the rows of cross-attention have. "
         f"{note} Click a cell to open that head at that checkpoint on Why."
     )
-    if len(steps) < len(every):
-        st.caption(f"Asked are {len(steps)} of {len(every):,} checkpoints, spread evenly.")
+    selection.say_steps(steps)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
@@ -22,7 +24,6 @@ from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import values_shown
 from headwise.viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
@@ -36,7 +37,7 @@ from headwise.viz_app.views.shared.widgets import (
     show_figure,
     show_heading,
 )
-from headwise.viz_app.views.training.checkpoints import has_several
+from headwise.viz_app.views.training.checkpoints import at_each, has_several, say_left_out
 
 _MOST_TOKENS = 4
 _NUMBERS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
@@ -54,23 +55,64 @@ def show_embeddings(selection: Selection) -> None:
         help="The source enters the encoder; the target the decoder. Where both share one table, "
         "the side decides which tokens are marked at first.",
     )
-    show_pair_cosines(selection, side)
-    show_movement(selection, side)
+    _show_followed(selection, side)
 
 
-@panel("drift_pairs")
-def show_pair_cosines(selection: Selection, side: Side) -> None:
-    """Draw how similar some tokens are to each other at each checkpoint."""
+@panel("followed")
+def _show_followed(selection: Selection, side: Side) -> None:
+    """Draw how similar some tokens are at each checkpoint, and the vocabulary as it moves."""
+    run, steps = selection.run, selection.steps()
     show_heading("Similarity of pairs, by checkpoint")
-    vocabulary, ids = _tokens(selection, side)
-    pairs = all_pairs(ids)
+    vocabulary, chosen = _tokens(selection, side)
+    lines = st.container()
+    show_heading("The vocabulary as it moves")
+    number, frame = _choose_frame(vocabulary, steps)
+    cloud = st.container()
+    ids = most_frequent(vocabulary.counts, number)
+    unique = tuple(dict.fromkeys(chosen))
+
+    def compute(step: int) -> tuple[Floats, Floats, Components]:
+        return (
+            embeddings_of(run, step, side, unique),
+            *_moved(selection, vocabulary, ids, step=step, frame=frame),
+        )
+
+    first = [selection.step, frame, steps[0]]
+    found, problems = at_each(selection, compute, first=first, key="followed")
+    with lines:
+        say_left_out(problems)
+        if selection.step in found:
+            _show_pair_cosines(
+                selection, vocabulary, chosen, {s: of for s, (of, *_) in found.items()}
+            )
+        selection.say_steps(steps)
+    if found:
+        *_, plane = found[max(found)]
+        with cloud:
+            _show_movement(
+                selection,
+                vocabulary,
+                chosen,
+                ids,
+                {s: at for s, (_, at, _) in found.items()},
+                plane,
+                frame,
+            )
+
+
+def _show_pair_cosines(
+    selection: Selection,
+    vocabulary: SideVocabulary,
+    ids: Sequence[int],
+    embeddings: Mapping[int, Floats],
+) -> None:
+    """Draw the cosines of the embeddings of some tokens, by step."""
+    pairs, places = all_pairs(ids), {id: place for place, id in enumerate(dict.fromkeys(ids))}
     if not pairs:
         st.info("Choose two tokens or more.")
         return
-    steps = selection.run.steps()
-    unique = tuple(dict.fromkeys(ids))
-    tables = [embeddings_of(selection.run, step, side, unique) for step in steps]
-    cosines = pair_cosines(tables, all_pairs(range(len(unique))))
+    steps = [*embeddings]
+    cosines = pair_cosines([*embeddings.values()], all_pairs(range(len(places))))
     names = [" ~ ".join(vocabulary.labels[id] for id in pair) for pair in pairs]
     ends = "; ".join(
         f"{name} from {first:.2f} to {last:.2f}"
@@ -114,12 +156,8 @@ def _tokens(selection: Selection, side: Side) -> tuple[SideVocabulary, list[int]
     )
 
 
-@panel("drift_movement")
-def show_movement(selection: Selection, side: Side) -> None:
-    """Draw the vocabulary of every checkpoint in the plane of one of them."""
-    show_heading("The vocabulary as it moves")
-    run, steps = selection.run, selection.run.steps()
-    vocabulary = vocabulary_of(selection, side)
+def _choose_frame(vocabulary: SideVocabulary, steps: Sequence[int]) -> tuple[int, int]:
+    """Ask how many tokens are drawn, and in the plane of which checkpoint."""
     left, right = st.columns(2, gap="medium")
     number = choose_number(left, vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="moving_number")
     with right:
@@ -133,22 +171,30 @@ def show_movement(selection: Selection, side: Side) -> None:
             "embeddings. Those of the others are first turned onto them as a whole (orthogonal "
             r"Procrustes): $\min_R \lVert X R - Y \rVert$ with $R^\top R = I$.",
         )
-    ids = most_frequent(vocabulary.counts, number)
-    weights = tuple(weights_of(run, step).sha256 for step in steps)
-    table = vocabulary.table_side
-    points, plane = _movement(selection, vocabulary, ids, frame=steps.index(frame), weights=weights)
+    return number, frame
+
+
+def _show_movement(
+    selection: Selection,
+    vocabulary: SideVocabulary,
+    marked: Sequence[int],
+    ids: NDArray[np.int64],
+    points: Mapping[int, Floats],
+    plane: Components,
+    frame: int,
+) -> None:
+    """Draw the vocabulary of every checkpoint, by step, in the plane of one of them."""
+    run = selection.run
     places = {int(id): place for place, id in enumerate(ids)}
-    chosen = values_shown("pair_tokens")  # in the panel above
-    marked = [id for id in map(vocabulary.named, chosen) if id is not None]
     scatter(
-        cloud_of(vocabulary, ids, points[-1]),
+        cloud_of(vocabulary, ids, points[max(points)]),
         sentence=[],
         searched=[places[id] for id in marked if id in places],
-        content_id=f"{weights[-1]} {table} {number} {frame}",
+        content_id=f"{weights_of(run, frame).sha256} {vocabulary.table_side} {len(ids)}",
         theme=selection.theme,
-        name=f"headwise-{run.name}-{side}-moving",
+        name=f"headwise-{run.name}-{vocabulary.side}-moving",
         key="moving",
-        frames=Frames([f"step {step:,}" for step in steps], points),
+        frames=Frames([f"step {step:,}" for step in points], np.stack([*points.values()])),
     )
     first, second = (f"{share:.1%}" for share in plane.shares)
     missing = [vocabulary.labels[id] for id in marked if id not in places]
@@ -164,25 +210,23 @@ def show_movement(selection: Selection, side: Side) -> None:
     )
 
 
-def _movement(
+def _moved(
     selection: Selection,
     vocabulary: SideVocabulary,
     ids: NDArray[np.int64],
     *,
+    step: int,
     frame: int,
-    weights: tuple[str, ...],
 ) -> tuple[Floats, Components]:
-    """Project some tokens of all checkpoints, whose hashes are given, into the plane of one."""
+    """Project some tokens of a checkpoint, (n, 2), into the plane of another, turned onto it."""
+    run = selection.run
 
     def compute() -> tuple[Floats, Components]:
-        run, side = selection.run, vocabulary.side
-        tables = [embeddings_of(run, step, side, tuple(ids.tolist())) for step in run.steps()]
-        return project_together(tables, tables[frame])
+        asked, onto = (
+            embeddings_of(run, one, vocabulary.side, tuple(ids.tolist())) for one in (step, frame)
+        )
+        points, plane = project_together([asked], onto)
+        return points[0], plane
 
-    return cached(
-        "movement",
-        (weights, vocabulary.table_side, len(ids), frame),
-        compute,
-        facts=lambda _: {"tokens": len(ids), "checkpoints": len(weights)},
-        says="Turning the checkpoints onto each other …",
-    )
+    weights = tuple(weights_of(run, one).sha256 for one in (step, frame))
+    return cached("movement", (weights, vocabulary.table_side, len(ids)), compute)

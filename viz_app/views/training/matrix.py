@@ -8,15 +8,15 @@ import numpy as np
 import streamlit as st
 
 from headwise.model.interface import Head
-from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.head_ranking import head_table, head_values
 from headwise.viz_app.figures.checkpoint_lines import measure_lines
 from headwise.viz_app.measuring.files import measured_steps
-from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
+from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES, OF_WEIGHTS
 from headwise.viz_app.measuring.head_words import Phase, phases
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.shared.given import measured_by_weights
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.inspector import inspector
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -43,8 +43,6 @@ from headwise.viz_app.views.training.head_cells import choose_order, show_cells
 
 _MOST_LINES = 6
 _MOST_PHASES = 3
-_MOST_COLUMNS = 60
-"""Checkpoints that are drawn: with more, columns are too narrow to read, and take long to fetch."""
 
 
 def show_matrix(selection: Selection) -> None:
@@ -60,49 +58,49 @@ def show_matrix(selection: Selection) -> None:
     if over == "sentence":
         show_direct(selection)
         return
-    by_step, steps = measured_by_step(selection)
-    if by_step:
-        _show_panel(selection, by_step, steps)
-
-
-def measured_by_step(selection: Selection) -> tuple[Mapping[int, Measures], Sequence[int]]:
-    """Return what is measured of which checkpoints, and those to draw; say what is not there."""
-    every = selection.run.steps()
-    steps = every
-    if len(every) > _MOST_COLUMNS:
-        there = set(measured_steps(selection.run.folder))
-        steps = [step for step in every if step in there] or every
-        even = spread(steps, _MOST_COLUMNS)
-        steps = sorted({every[0], every[-1], selection.step, *even})
-    measured = measures_of(selection.run, steps)
-    show_measure_state(selection, measured)
-    if len(steps) < len(every):
-        st.caption(
-            f"Shown are {len(steps)} of {len(every):,} checkpoints: the first, the last, the "
-            "chosen one, and others that are spread evenly over those that are measured."
-        )
-    if len(measured.by_step) == 1:
-        steps = [*measured.by_step]
+    steps = measured_steps_of(selection)
+    measured, above = measures_of(selection.run, steps), st.container()
+    by_step = {**measured_by_weights(selection.run, steps), **measured.by_step}
+    selection.say_steps(steps)
+    if len(by_step) == 1:
+        steps = [*by_step]
         st.caption(
             f"One checkpoint is measured, that of step {steps[0]:,}: there are no values over "
             "training yet."
         )
-    return measured.by_step, steps
+    if by_step:
+        _show_panel(selection, by_step, steps)
+    with above:  # last: measuring goes on there
+        show_measure_state(selection, measured)
+
+
+def measured_steps_of(selection: Selection) -> list[int]:
+    """Return the checkpoints to draw, of a long training some of those that are measured."""
+    there = set(measured_steps(selection.run.folder))
+    return selection.steps(among=[step for step in selection.run.steps() if step in there])
 
 
 @panel("matrix")
 def _show_panel(
     selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int]
 ) -> None:
-    """Draw the measures at these steps, some of which may have none."""
+    """Draw the measures at these steps, some of which may have none, or those of weights only."""
+    whole = {step: of for step, of in by_step.items() if of.corpus.sentences}
     choices, picture = st.columns([2, 3], gap="large")
     with inspector(selection):
         with choices:
             name = choose_measure(selection.run, by_step.values())
+            if not whole and name not in OF_WEIGHTS:
+                name = OF_WEIGHTS[0]
+                about = measure_description(name, selection.run, by_step.values())
+                st.caption(
+                    f"Drawn is “{escape_markdown(about.name)}”, which needs the weights alone, "
+                    "until a checkpoint is measured on the sentences."
+                )
             order = choose_order()
             head = choose_head(selection.run.description)
-            if len(steps) > 1:
-                _show_lines(selection, by_step, steps, head, name)
+            if len(steps) > 1 and whole:
+                _show_lines(selection, whole, steps, head, name)
         with picture:
             _show_cells(selection, by_step, steps, name, head, order)
 

@@ -18,20 +18,25 @@ from headwise.viz_app.figures.checkpoint_lines import StageChart, stage_charts
 from headwise.viz_app.measuring.checkpoint_measures import DRAWN, STREAM_SIZES, describe_stage
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.measures import measures_of, show_measure_state
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
-from headwise.viz_app.views.training.matrix import measured_by_step
+from headwise.viz_app.views.training.matrix import measured_steps_of
 
 _RESTING = "weight on special tokens and punctuation"
 
 
 def show_stages(selection: Selection) -> None:
     """Draw the section."""
-    by_step, steps = measured_by_step(selection)
-    if by_step and len(steps) > 1:
-        _show_charts(selection, by_step, steps)
+    steps = measured_steps_of(selection)
+    measured, above = measures_of(selection.run, steps), st.container()
+    selection.say_steps(steps)
+    if len(measured.by_step) > 1:
+        _show_charts(selection, measured.by_step, steps)
+    with above:  # last: measuring goes on there
+        show_measure_state(selection, measured)
 
 
 @panel("training-stages")

@@ -12,8 +12,9 @@ from headwise.viz_app.views.caches import LogRow, log_of, log_probability_of, tr
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, control
+from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import (
     choose_from_list,
@@ -34,8 +35,7 @@ def show_translations(selection: Selection) -> None:
             _show_samples(selection)
     with own:
         show_heading("Your sentence")
-        with show_user_errors():
-            _show_own(selection)
+        _show_own(selection)
 
 
 def _samples(selection: Selection) -> list[LogRow]:
@@ -149,6 +149,7 @@ def _chrf(pairs: tuple[tuple[str, str], ...]) -> Sequence[float | None]:
     return cached("chrF", pairs, compute, facts=lambda found: {"pairs": len(found)})
 
 
+@panel("own_translations")
 def _show_own(selection: Selection) -> None:
     """Draw the translations of the frame's sentence by all checkpoints."""
     known = {row["source"]: _reference(row) for row in _samples(selection)}
@@ -168,16 +169,21 @@ def _show_own(selection: Selection) -> None:
         ids = translation_of(run, step, text)
         return run.tokenizers.target.decode(ids), log_probability_of(run, step, text, ids)
 
-    found, problems = at_each(run, translate)
+    table, steps = st.container(), selection.steps()
+    found, problems = at_each(
+        selection, translate, first=[selection.step, steps[-1], steps[0]], key="own"
+    )
     scores = iter(_chrf(tuple((one, reference) for one, _ in found.values())) if reference else ())
-    lines: dict[int, list[Cell]] = {step: [""] * (3 + bool(reference)) for step in run.steps()}
+    lines: dict[int, list[Cell]] = {step: [""] * (3 + bool(reference)) for step in steps}
     for step, (translated, log_probability) in found.items():
         numbers = [f"{value:,.2f}" for value in (log_probability.sum(), log_probability.mean())]
         lines[step] = [_translation(selection, translated, reference), *numbers]
         lines[step] += [_score(next(scores))] if reference else []
     titles = ["translation", "log-probability", "per token", *(["chrF"] if reference else [])]
-    _draw_by_step(selection, titles, lines, key="own_table")
-    if reference:
+    with table:
+        _draw_by_step(selection, titles, lines, key="own_table")
+    selection.say_steps(steps)
+    if reference and len(found) == len(steps):
         right = [step for step, (one, _) in found.items() if one == reference]
         st.caption(
             f"As the reference, to the letter, first at step {min(right):,}."
@@ -206,6 +212,7 @@ def _compare_with_the_step_before(selection: Selection) -> None:
     others = [step for step in selection.run.steps() if step != selection.step]
     before = [step for step in others if step < selection.step]
     change_view(training="compare", other_step=before[-1] if before else next(iter(others), None))
+    redraw_all()
 
 
 def _translation(selection: Selection, text: str, reference: str) -> MarkedText:
@@ -223,6 +230,10 @@ def _draw_by_step(
 ) -> None:
     """Draw a row for each step; a click selects the checkpoint of its step."""
 
+    def use(name: str) -> None:
+        use_step(int(name), selection.run.steps())
+        redraw_all()
+
     row_table(
         ["step", *titles],
         [Row(str(step), (f"{step:,}", *cells)) for step, cells in lines.items()],
@@ -230,6 +241,6 @@ def _draw_by_step(
         theme=selection.theme,
         key=key,
         chosen=str(selection.step),
-        on_click=lambda name: use_step(int(name), selection.run.steps()),
+        on_click=use,
         action="Use this checkpoint",
     )

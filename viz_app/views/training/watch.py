@@ -38,16 +38,13 @@ from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, view
 from headwise.viz_app.views.shared.widgets import choose_one
-from headwise.viz_app.views.training.checkpoints import has_several, try_at
+from headwise.viz_app.views.training.checkpoints import at_each, has_several, say_left_out
 from headwise.viz_app.views.training.shared_target import SharedTarget, choose_shared_target
 
 _MOST_TOKENS = 80
 """Most tokens of a translation that are shown; early checkpoints may never end a sentence."""
-_SLICE = 0.3
-"""Seconds after which the checkpoints that are there are drawn, while others are computed."""
 
 
 @inspecting
@@ -74,14 +71,12 @@ def _show_frames(
     selection: Selection, shared: SharedTarget, options: GridOptions, whole: bool
 ) -> None:
     """Draw the checkpoints that are there, and compute the others meanwhile."""
-    run, steps = selection.run, selection.run.steps()
+    run, steps = selection.run, selection.steps()
     head = chosen_head(run.description, view())
     trace = trace_of(run, selection.step, selection.text, shared.ids)
     grid = make_grid(trace, head.kind, options)
     opens = steps[0] if whole and selection.step == steps[-1] else selection.step
     above, below = st.container(), st.container()
-    found: dict[int, tuple[Floats, Frame]] = {}
-    problems: dict[int, str] = {}
 
     def compute(step: int) -> tuple[Floats, Frame]:
         weights_of(run, step)  # whose error says what is wrong with the file
@@ -90,20 +85,14 @@ def _show_frames(
         own = maps if whole else maps[head.layer : head.layer + 1, [head.head]]
         return grid.apply(own), _frame(selection, step, given)
 
-    def compute_all(note_done: NoteDone) -> None:
-        for done, step in enumerate([opens, *(step for step in steps if step != opens)], 1):
-            try_at(step, compute, found, problems)
-            note_done(done, len(steps))
-
     with below:
-        in_slices("Checkpoints", compute_all, key="watch-progress", times=_SLICE)
+        found, problems = at_each(selection, compute, first=[opens], key="watch")
     with above:
-        for step, problem in problems.items():
-            st.warning(f"Step {step:,} is left out: {problem}")
+        say_left_out(problems)
         usable = [step for step in steps if step not in problems]
         if not found:
             return
-        there = [step for step in usable if step in found]
+        there = [*found]
         maps = np.stack([found[step][0] for step in there])
         place = (head.layer, head.head) if whole else None
         course = Course(usable, _losses(selection, usable))
@@ -141,6 +130,7 @@ def _show_frames(
             f"{what}, on {shared.description}: {escape_markdown(shared.text)}",
             help=_note(maps.shape),
         )
+        selection.say_steps(steps)
 
 
 def _losses(selection: Selection, steps: Sequence[int]) -> list[float]:

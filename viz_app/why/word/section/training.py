@@ -52,3 +52,4 @@ def show_through_training(selection: Selection, trace: Trace, account: Account) 
         "prefers the word that this target has. Checkpoints are evenly spaced; a click on a mark "
         "goes to its checkpoint."
     )
+    selection.say_steps(steps)
