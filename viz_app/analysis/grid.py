@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -56,6 +56,17 @@ class Grid:
         )
         cells = weights[..., rows, :][..., columns]
         return row_shares(cells) if self.renormalised else cells
+
+    def part(self, rows: slice, columns: slice) -> Grid:
+        """Return the axes of some neighbouring rows and columns."""
+        return replace(
+            self,
+            rows=self.rows[rows],
+            columns=self.columns[columns],
+            row_spans=self.row_spans[rows],
+            column_spans=self.column_spans[columns],
+            allowed=None if self.allowed is None else self.allowed[rows, columns],
+        )
 
     def row_of(self, step: int) -> int | None:
         """Return the row of a decoder step (or source token); None if it is left out."""

@@ -25,6 +25,7 @@ ELSEWHERE = {
     *("encoder_feed_forward", "encoder_neuron"),  # in test_why.py
     *("alike_in", "found_on"),  # by a button; in test_heads.py
     "all_pairs",  # by a button; in test_embeddings.py
+    *("first_row", "first_column"),  # of long maps; in test_translate.py
     "smallest_line",  # of a component; tests/browser/test_lines.py
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # in test_lessons.py
 }

@@ -35,6 +35,7 @@ from headwise.viz_app.translate.sinks.found import Sink
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.target import describe_ending, word_probabilities
+from headwise.viz_app.views.translate import shown_map
 from tests.floats import assert_near, near
 from tests.viz_app.measures import made_up_means, made_up_measures
 from tests.viz_app.views.driver import (
@@ -111,6 +112,29 @@ def test_examples_and_another_checkpoint(start: Start, run: TrainedRun) -> None:
     assert expected in app.texts
     assert "cut off at 26 tokens" in app.captions
     assert (app.address["q"], app.address["step"]) == (DOG, "0")
+
+
+def test_of_a_long_map_a_stretch_is_drawn_that_one_moves(
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At first the rows around the chosen one, and the columns with most of their weight."""
+    monkeypatch.setattr(shown_map, "MOST_LABELLED", 5)
+    trace = traced(run, text=DOG)
+    weights = trace.attention["cross"][1, 2]
+    app = start(q=DOG, kind="cross", layer="2", head="3", at="4")
+    assert app.errors == []
+    rows, columns = app.widget("first_row").value, app.widget("first_column").value
+    assert rows == 3
+    sums = [weights[3:8, first : first + 5].sum() for first in range(weights.shape[1] - 4)]
+    assert sums[columns] == near(max(sums), dtype=np.float32)
+    app.expect_cells("large", weights[3:8, columns : columns + 5])
+    assert f"The map has {weights.shape[0]} rows and {weights.shape[1]} columns" in app.captions
+    other = 0 if columns else 1
+    app.choose(first_row=0).choose(first_column=other)
+    app.expect_cells("large", weights[:5, other : other + 5])
+    assert (app.address["first_row"], app.address["first_column"]) == ("0", str(other))
+    labels = app.charts["large"]["layout"]["xaxis"]["labelalias"]
+    assert labels["0"] == token_labels(trace.source)[other]
 
 
 def test_long_sentences_say_what_that_means(start: Start) -> None:

@@ -31,6 +31,9 @@ class TranslateChoices:
     lines_of: tuple[NamedHead, ...] = choice((), of="run", where={"style": "lines"})
     smallest_line: FiniteFloat = choice(0.1, where={"style": "lines"})
     """The smallest weight that is drawn as a line."""
+    first_row: int | None = choice(None, of="target units", where={"style": "map"})
+    """The first row of the large map, from 0, if it has more than are shown at once."""
+    first_column: int | None = choice(None, of="source units kind", where={"style": "map"})
     compare: bool = False
     second: int | None = choice(None, of="run", where={"compare": "true"})
     """The training step of the checkpoint that is compared."""

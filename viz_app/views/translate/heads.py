@@ -46,6 +46,7 @@ from headwise.viz_app.views.translate.shown_map import (
     ShownMap,
     choose_cells,
     choose_options,
+    choose_window,
     redraw_heads,
     show_help,
 )
@@ -195,13 +196,16 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
     def choose_step(row: int) -> None:
         at = grid.row_spans[row].start
         answer = answered("row", at) | answered("target", at)
-        change_view(*STEP_PANELS, at=at, below="steps", **answer)
+        change_view(*STEP_PANELS, at=at, below="steps", first_row=first_row, **answer)
 
     steps = shown.head.kind != "encoder_self"
+    weights = map_of_heads(trace, *shown, to_grid=grid.apply)
+    rows, columns = choose_window(weights, grid.row_of(view().at) if steps else None)
+    first_row = rows.start if rows != slice(0, len(grid.rows)) else None
+    weights, grid = weights[rows, columns], grid.part(rows, columns)
     selected = grid.row_of(min(view().at, len(trace.consumed) - 1)) if steps else None
     of_source = view().column if shown.head.kind != "decoder_self" else None
     column = grid.column_of(of_source) if of_source is not None else None
-    weights = map_of_heads(trace, *shown, to_grid=grid.apply)
     figure = attention_map(
         weights,
         selected=selected,

@@ -5,8 +5,10 @@ It shows one head, or the heads of its layer put together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, get_args
 
+import numpy as np
 import streamlit as st
 
 from headwise.model.interface import Description, Head
@@ -15,12 +17,13 @@ from headwise.viz_app.analysis.formulas import scores_formula
 from headwise.viz_app.analysis.grid import GridOptions, RowsBy
 from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
 from headwise.viz_app.analysis.rollout import CellValue
+from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import chosen_head
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.view import control, redraw_all, view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
-from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
 from headwise.viz_app.views.state import CHOICES, chosen
 
 HEAD_PANELS = ("heads", "below")
@@ -58,6 +61,8 @@ _BIASES_NOTE = (
     "Where the model has biases, v has that of W_V, as in the paper; the bias of W_O, the same "
     "whatever a query looks at, is in no cell."
 )
+MOST_LABELLED = 60
+"""Rows and columns of the large map whose labels can all be read."""
 _OPTIONS = ("show", "rows", "special", "renormalised", "punctuation")
 
 
@@ -128,6 +133,53 @@ def choose_cells() -> CellValue:
         on_change=redraw_heads,
         show_label=False,
     )
+
+
+def choose_window(weights: Floats, at: int | None) -> tuple[slice, slice]:
+    """Ask which rows and columns of a long map, (rows, columns), are drawn; all of a short one.
+
+    At first these are the rows around ``at``, and the columns where those have most weight.
+    """
+    count, across = weights.shape
+    rows = _choose_stretch(
+        "Rows",
+        count,
+        key="first_row",
+        default=lambda starts: max(
+            each for each in starts if each <= max(0, (at or 0) - MOST_LABELLED // 4)
+        ),
+    )
+    columns = _choose_stretch(
+        "Columns",
+        across,
+        key="first_column",
+        default=lambda starts: max(
+            starts, key=lambda each: float(np.nansum(weights[rows, each : each + MOST_LABELLED]))
+        ),
+    )
+    if max(weights.shape) > MOST_LABELLED:
+        st.caption(
+            f"The map has {count:,} rows and {across:,} columns: {MOST_LABELLED} of each are drawn "
+            "at most, at first those with most weight around the chosen row. The sliders move them."
+        )
+    return rows, columns
+
+
+def _choose_stretch(
+    label: str, count: int, *, key: str, default: Callable[[Sequence[int]], int]
+) -> slice:
+    if count <= MOST_LABELLED:
+        return slice(0, count)
+    last = count - MOST_LABELLED
+    starts = sorted({*range(0, last, MOST_LABELLED // 4), last})
+    first = choose_on_slider(
+        label,
+        starts,
+        key=key,
+        default=default(starts),
+        format_func=lambda start: f"{start + 1:,} to {start + MOST_LABELLED:,}",
+    )
+    return slice(first, first + MOST_LABELLED)
 
 
 def shown_head(model: Description) -> Head | None:
