@@ -20,7 +20,10 @@ export function prepareFrames(scene) {
   if (!scene.player) buildPlayer(scene);
   scene.slider.max = data.positions.length - 1;
   const last = data.positions.length - 1;
-  scene.time = scene.contentId === data.content_id ? Math.min(scene.time ?? last, last) : last;
+  // Other frames may have come between those that there were.
+  const shown = scene.contentId === data.content_id ? data.frames.names.indexOf(scene.names[Math.round(scene.time)]) : -1;
+  scene.time = shown < 0 ? last : shown;
+  scene.names = data.frames.names;
   scene.contentId = data.content_id;
   seek(scene, scene.time, false);
 }

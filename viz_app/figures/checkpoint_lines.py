@@ -41,6 +41,8 @@ _LETTERS = 40
 """Most letters of a line that is shown when the mouse rests on a value."""
 _MOST_WIDTH, _LARGEST_CELL, _LETTER = 700, 62, 6.6
 """Pixels of the widest figure of columns, of a column, and of a letter of a step."""
+_MANY = 420
+"""Pixels of many columns where there is little room, so that they do not leave their labels."""
 _LEFT, _RIGHT = 40, COLOUR_BAR + 8
 """Pixels left of the columns, for the labels of rows, and right of them. A colour bar that needs
 more would make columns narrower than those of the other figures: long numbers must fit."""
@@ -65,10 +67,10 @@ class StepColumns:
         cell = min(_LARGEST_CELL, (_MOST_WIDTH - _LEFT - _RIGHT) / len(steps))
         longest = _LETTER * max(len(f"{step:,}") for step in steps)
         flat = longest + 4 <= 0.75 * cell  # the page may have less room
-        least = longest + 4 if flat else min(12.0, cell)
+        least = longest + 4 if flat else min(12.0, cell, _MANY / len(steps))
         ends = {"range": [-0.5, len(steps) - 0.5], "tickangle": 0 if flat else -90}
         return cls(
-            ends | step_ticks(steps, max(1, math.ceil(14 / cell))),
+            ends | step_ticks(steps, max(1, math.ceil(14 / (cell if flat else least)))),
             26 if flat else round(longest) + 14,
             round(_LEFT + cell * len(steps) + _RIGHT),
             round(_LEFT + least * len(steps) + _RIGHT),
