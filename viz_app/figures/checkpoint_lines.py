@@ -41,7 +41,7 @@ _LETTERS = 40
 """Most letters of a line that is shown when the mouse rests on a value."""
 _MOST_WIDTH, _LARGEST_CELL, _LETTER = 700, 62, 6.6
 """Pixels of the widest figure of columns, of a column, and of a letter of a step."""
-_MANY = 420
+_MANY = 400
 """Pixels of many columns where there is little room, so that they do not leave their labels."""
 _LEFT, _RIGHT = 40, COLOUR_BAR + 8
 """Pixels left of the columns, for the labels of rows, and right of them. A colour bar that needs
