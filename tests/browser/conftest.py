@@ -84,15 +84,22 @@ def motion() -> Motion:
     return "reduce"
 
 
+@pytest.fixture(scope="session")
+def kept() -> list[App]:
+    """A page that tests use one after another, in which the app has been loaded."""
+    return []
+
+
 @pytest.fixture
 def new_app(
-    context: BrowserContext, motion: Motion, request: pytest.FixtureRequest
+    context: BrowserContext, motion: Motion, kept: list[App], request: pytest.FixtureRequest
 ) -> Iterator[NewApp]:
     """Makes a page, at another server's address perhaps, of another size or in dark colours.
 
-    At the end nothing may have been complained of in any of them.
+    At the end nothing may have been complained of in any of them. One is kept for the next test.
     """
-    opened: list[App] = []
+    opened: dict[App, bool] = {}
+    failed = request.session.testsfailed
 
     def make(
         at: str = "",
@@ -103,16 +110,25 @@ def new_app(
         address = at or request.getfixturevalue("address")
         if not context.pages:  # one that stays open, and with it the process of all
             context.new_page().goto(f"{address}/_stcore/health")
-        opened.append(App(context, address))
-        # Else a page has the width of the sidebar of the last one that was as narrow, or as wide.
-        opened[-1].page.add_init_script("try { localStorage.clear() } catch {}")
-        opened[-1].page.set_viewport_size(viewport)
-        opened[-1].page.emulate_media(color_scheme=color_scheme, reduced_motion=motion)
-        return opened[-1]
+        is_usual = not at and viewport["width"] > 1_000 and color_scheme == "light"
+        if kept and is_usual:
+            app = kept.pop()
+            app.clear()
+        else:
+            app = App(context, address)
+            # Else it has the width of the sidebar of the last one that was as narrow, or as wide.
+            app.page.add_init_script("try { localStorage.clear() } catch {}")
+        opened[app] = is_usual
+        app.page.set_viewport_size(viewport)
+        app.page.emulate_media(color_scheme=color_scheme, reduced_motion=motion)
+        return app
 
     yield make
-    for app in opened:
-        app.page.close()
+    for app, is_usual in opened.items():
+        if is_usual and not (app.loads or kept or failed < request.session.testsfailed):
+            kept.append(app)
+        else:
+            app.page.close()
     assert [complaint for app in opened for complaint in app.complaints] == []
 
 

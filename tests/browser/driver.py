@@ -164,6 +164,12 @@ _LATE = """(() => {
     };
 })()"""
 """Everything that the server says is heard late, as far from it; ``window.far`` says how late."""
+_TURN = """url => {
+    history.pushState(null, '', url);
+    dispatchEvent(new PopStateEvent('popstate', {state: null}));
+}"""
+_TURNED = "turned"
+"""A parameter that the app does not know: it is gone once the app has written its own address."""
 _CODES = """elsewhere => {
     const menu = document.querySelectorAll('[data-testid="stPopoverBody"] code');
     const codes = [...menu].map(code => code.textContent);
@@ -202,6 +208,8 @@ class App:
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
+        self.loads = False
+        """Whether each address is loaded, as in a new window."""
         self.complaints: list[str] = []
         self.page: Page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
@@ -222,16 +230,41 @@ class App:
         if message.type in ("error", "warning") and not harmless:
             self.complaints.append(f"console {message.type}: {message.text} {message.location}")
 
+    def load_always(self, script: str = "") -> None:
+        """Load each address from here on, as in a new window; run a script before all others."""
+        self.loads = True
+        if script:
+            self.page.add_init_script(script)
+        if self.page.url != "about:blank":
+            self.page.goto("about:blank")
+
+    def clear(self) -> None:
+        """Leave nothing behind of what was done: the app is at another page, the mouse is away."""
+        self.page.bring_to_front()
+        self.page.mouse.move(0, 0)
+        self.page.evaluate("() => { localStorage.clear(); document.activeElement?.blur(); }")
+        self.open("/learn", q="")
+
     def be_far(self, milliseconds: float) -> None:
         """Hear what the server says late, on pages that are opened from here on."""
-        self.page.add_init_script(_LATE.replace("MILLISECONDS", str(milliseconds)))
+        self.load_always(_LATE.replace("MILLISECONDS", str(milliseconds)))
 
     # What a person does
 
     def open(self, path: str = "/", **query: object) -> None:
-        """Go to an address of the app, or to a path and query of it."""
+        """Go to an address of the app, or to a path and query of it.
+
+        Where the app is open, it turns there as a person goes back, which takes a quarter of the
+        time. (Not without a sentence: the app then has the one of before.)
+        """
         url = path if path.startswith("http") else self.address + path
-        self.page.goto(url + ("?" + urlencode(query, doseq=True) if query else ""))
+        url += "?" + urlencode(query, doseq=True) if query else ""
+        turns = "q=" in urlsplit(url).query and not self.loads
+        if turns and self.page.url.startswith(self.address):
+            self.page.evaluate(_TURN, f"{url}&{_TURNED}=1")
+            self.find(f"() => location.search.includes('&{_TURNED}=') ? undefined : true")
+            return
+        self.page.goto(url)
         self.page.locator(".st-key-sentence textarea").wait_for()
         self.rest()
 
@@ -465,6 +498,7 @@ class App:
 
         ``event`` is ``framesent`` or ``framereceived``.
         """
+        self.load_always()
         collected: list[bytes] = []
 
         def note(frame: bytes | str) -> None:

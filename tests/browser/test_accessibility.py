@@ -105,6 +105,7 @@ def test_nothing_is_against_a_page(
     options: dict[str, Any],
 ) -> None:
     app = new_app(viewport={"width": 1280, "height": 6000}, color_scheme=scheme)
+    app.load_always()
     assert violations_by_place(app, places, options) == {}
 
 
@@ -112,4 +113,5 @@ def test_nothing_is_against_a_page(
 def test_all_can_be_reached_where_there_is_less_room(new_app: NewApp, width: int) -> None:
     """What is scrolled has a focus, and what is touched is large enough or has room around it."""
     app = new_app(viewport={"width": width, "height": 6000})
+    app.load_always()
     assert violations_by_place(app, WRAPPED, ROOM) == {}

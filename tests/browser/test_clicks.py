@@ -221,7 +221,7 @@ def test_a_mark_of_the_accuracy_lists_what_fails_there_and_a_pair_asks_why(app: 
 
 def test_a_click_on_a_bar_draws_two_charts_once_each(app: App) -> None:
     """Its own and the map of its head: what a click does not change stays."""
-    app.page.add_init_script(COUNT_PLOTS)
+    app.load_always(COUNT_PLOTS)
     app.open("/why", q="The cat is black.")
     bars = "gd.data[1].hovertext.flatMap((said, at) => said === 'choose this head' ? [at] : [])"
     *_, last = app.read("account_parts", bars)

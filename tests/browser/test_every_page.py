@@ -90,7 +90,7 @@ SHARES_OF_COLOURS = """scale => {
 def test_little_jumps_while_a_page_comes(new_app: NewApp, path: str) -> None:
     """Its Cumulative Layout Shift is 0.3 or more if nothing keeps the place of what comes late."""
     app = new_app(viewport={"width": 1280, "height": 800})
-    app.page.add_init_script(OBSERVE)
+    app.load_always(OBSERVE)
     app.page.goto(f"{app.address}/{path}?q={SENTENCE}")
     app.rest()
     assert jumped(app.page.evaluate("felt.shifts")) < 0.2
@@ -101,6 +101,7 @@ def test_a_map_is_seen_where_plotly_draws_it_before_plotly_is_there(
     new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace], width: int
 ) -> None:
     app, held = new_app(viewport={"width": width, "height": 1200}), list[Route]()
+    app.load_always()
     app.page.route("**/PlotlyChart.*.js", lambda route: held.append(route))
     app.page.goto(f"{app.address}/?q={SENTENCE}&layer=2&head=3")
     early = app.page.locator(".st-key-large-box .early-map")
@@ -379,6 +380,7 @@ def test_tab_goes_on_into_what_is_drawn_when_it_is_seen(new_app: NewApp) -> None
 
 
 def test_plotly_is_loaded_before_there_is_a_chart(app: App) -> None:
+    app.load_always()
     app.open("/learn")
     loaded = """() => performance.getEntriesByType('resource')
         .filter(file => file.name.includes('/PlotlyChart.')).length"""

@@ -28,6 +28,8 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
     ("errors", {"errors": "pairs"}, "steps_axis"),
 ]
 """Page, what the address has at first, and shared choices that are then made, in their order."""
+BY_HAND = [SHARED[place] for place in (0, 3, 4, 6)]
+"""Those of every kind of widget, in the page and in menus."""
 _DRAWN = """() => {
     if (visible('[class*="st-key-"][class*="-progress"]').length) return undefined;
     if (visible('.js-plotly-plot').some(gd => !gd.dataset.tabled)) return undefined;
@@ -88,7 +90,7 @@ def change(app: App, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "at_first", "choices"), SHARED, ids=[choices for _, _, choices in SHARED]
+    ("page", "at_first", "choices"), BY_HAND, ids=[choices for _, _, choices in BY_HAND]
 )
 def test_who_opens_the_link_sees_the_same(
     new_app: NewApp, page: str, at_first: dict[str, str], choices: str
@@ -134,6 +136,7 @@ def test_the_link_is_of_what_is_shown_when_the_menu_opens(app: App) -> None:
 
 
 def test_going_back_shows_one_view_after_another(app: App) -> None:
+    app.load_always()  # a history of its own
     app.open(q=SENTENCE)
     app.choose(head="2")
     app.expect_address(head="2")

@@ -68,44 +68,39 @@ def test_markup_is_text_and_nothing_else(app: App, traced: Traced) -> None:
     assert app.page.evaluate("window.__hacked") is None
 
 
-@pytest.fixture(scope="module")
-def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A server on two runs, one of which has a name that is markup."""
-    scratch, root = tmp_path_factory.mktemp("base"), tmp_path_factory.mktemp("hostile")
-    tiny_run.make_run(scratch, "bpe")
-    base = open_trained_run("bpe", root=scratch)
-    for name in (NAME, "other"):
-        make_hostile_run(root / name, base)
-    return serve(root)
+HOSTILE_PAGES: list[tuple[str, dict[str, str], list[int]]] = [
+    ("/", {"style": "lines", "off": "cross.1.1"}, [3, 3]),
+    ("/inside", {}, [1, 1]),
+    ("/model", {}, [2, 2]),
+    ("/model", {"section": "similarity"}, [1, 1]),
+    ("/training", {"training": "curves", "beside": "other"}, [3, 1]),
+    ("/training", {"training": "translations", "samples_by": "one step"}, [4, 4]),
+    ("/training", {"training": "compare", "shared": "reference", "other_run": "other"}, [4, 2]),
+    ("/training", {"training": "watch", "playing": "head", "shared": "own"}, [2, 2]),
+    ("/heads", {}, [7, 7]),
+    ("/errors", {}, [8, 8]),
+    ("/errors", {"errors": "pairs"}, [9, 8]),
+]
+"""Pages, and how often the name of the run and all else that is said stand there."""
 
 
-@pytest.mark.parametrize(
-    ("page", "query", "times"),
-    [
-        ("/", {"style": "lines", "off": "cross.1.1"}, (3, 3)),
-        ("/inside", {}, (1, 1)),
-        ("/model", {}, (2, 2)),
-        ("/model", {"section": "similarity"}, (1, 1)),
-        ("/training", {"beside": "other"}, (3, 1)),
-        ("/training", {"training": "translations", "samples_by": "one step"}, (4, 4)),
-        ("/training", {"training": "compare", "shared": "reference", "other_run": "other"}, (4, 2)),
-        ("/training", {"training": "watch", "playing": "head", "shared": "own"}, (2, 2)),
-        ("/heads", {}, (7, 7)),
-        ("/errors", {}, (8, 8)),
-        ("/errors", {"errors": "pairs"}, (9, 8)),
-    ],
-)
 def test_what_files_and_links_say_is_text_on_every_page(
-    new_app: NewApp, hostile_address: str, page: str, query: dict[str, str], times: tuple[int, int]
+    new_app: NewApp, serve: Callable[..., str], tmp_path: Path
 ) -> None:
-    """It stands there letter for letter so many times: the name, and with it all else."""
-    app = new_app(hostile_address)
-    app.open(page, run=NAME, q=SAID, target=SAID, **query)
-    app.page.locator(".st-key-download-menu").wait_for()
-    count = "([name, said]) => [name, said].map(text => (TEXT)().split(text).length - 1)"
-    app.expect(count.replace("TEXT", TEXT), list(times), [NAME, SAID])
-    assert app.find(MARKUP_DRAWN) == []
-    assert app.page.evaluate("window.__hacked") is None
+    """It stands there letter for letter. The name of one of two runs is markup, too."""
+    tiny_run.make_run(tmp_path / "base", "bpe")
+    base = open_trained_run("bpe", root=tmp_path / "base")
+    for name in (NAME, "other"):
+        make_hostile_run(tmp_path / "runs" / name, base)
+    app = new_app(serve(tmp_path / "runs"))
+    count = "texts => texts.map(text => (TEXT)().split(text).length - 1)".replace("TEXT", TEXT)
+    for page, choices, times in HOSTILE_PAGES:
+        app.open(page, run=NAME, q=SAID, target=SAID, **choices)
+        app.page.locator(".st-key-download-menu").wait_for()
+        found = app.find(count, [NAME, SAID], wanted=times)
+        assert (page, choices, found) == (page, choices, times)
+        assert app.find(MARKUP_DRAWN) == []
+        assert app.page.evaluate("window.__hacked") is None
 
 
 # What Streamlit's own Markdown makes of escaped texts

@@ -16,7 +16,7 @@ FORCED = "La chica tiene una pelota roja."
 def test_all_says_the_same_after_each_act(new_app: NewApp) -> None:
     walker = Walker(new_app(), new_app(), 1)
     walker.app.open(q=TEXTS[0])
-    for _ in range(5):
+    for _ in range(3):
         walker.step()
 
 
@@ -27,7 +27,6 @@ def test_a_translation_that_was_dropped_does_not_come_back(new_app: NewApp) -> N
     walker.app.enter("target", FORCED)
     walker.app.expect_text("translation", FORCED)
     walker.app.type("The old man gave the little girl a red apple.")
-    walker.compare()
     walker.app.expect_address(target=None)
     walker.app.choose(pictures="png")
     walker.app.expect_address(target=None, pictures="png")

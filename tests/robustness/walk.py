@@ -127,6 +127,7 @@ class Walker:
         self.app, self.fresh = app, fresh
         for each in (app, fresh):
             each.page.set_viewport_size(SCREEN)
+        fresh.load_always()
         self.random = random.Random(seed)
         self.done: list[str] = []
         self.used: Counter[Act] = Counter()

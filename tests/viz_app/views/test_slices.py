@@ -54,16 +54,16 @@ def measured_root(own_root: Path) -> Path:
     ("page", "place", "name", "address", "chosen", "key"),
     [
         pytest.param(
-            *("training", "shared", "run_account", {"training": "heads"}),
+            *("training", "why", "run_account", {"training": "heads"}),
             *({"matrix_over": "sentence"}, "checkpoints"),
             id="heads on this sentence",
         ),
         pytest.param(
-            *("why", "shared", "run_account", {}, {"answer": "training"}, "checkpoints"),
+            *("why", "why", "run_account", {}, {"answer": "training"}, "checkpoints"),
             id="through training",
         ),
         pytest.param(
-            *("why", "shared", "run_attribution", TWO, {"attributed": True}, "attributed"),
+            *("why", "why", "run_attribution", TWO, {"attributed": True}, "attributed"),
             id="attribution patching",
         ),
         pytest.param(
