@@ -42,7 +42,7 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
     "account.heads_map": lambda t: {
         "cells": CELLS[:, None].astype(float), "columns": ["c", t], "column_title": t, "limit": 1.0
     },
-    "account.waterfall": lambda t: {"labels": [t], "values": [0.5], "total": t},
+    "account.waterfall": lambda t: {"labels": [t], "values": [0.5]},
     "bars.bar_chart": lambda t: {
         "labels": [t, "b"], "values": [0.5, -0.5], "limit": 1.0, "written": [t, t],
         "clicks": [t, t],

@@ -96,7 +96,7 @@ def test_a_click_on_a_mark_takes_its_checkpoint_and_lists_what_fails(
 ) -> None:
     calls = record_calls(monkeypatch, "errors", "show_figure")
     changes: list[dict[str, Any]] = []
-    patch_views(monkeypatch, "shared", change_view=lambda **given: changes.append(given))
+    patch_views(monkeypatch, "shared", change_view=lambda *_, **given: changes.append(given))
     start(root)
     for clicked in ("0,negation", "20,", None):
         patch_views(monkeypatch, "errors", clicked_value=lambda _, clicked=clicked: clicked)

@@ -358,7 +358,7 @@ def test_every_checkpoint_translates_the_own_sentence(
 
     seen: list[dict[str, int]] = []
     with monkeypatch.context() as patch:
-        patch_views(patch, "shared", change_view=lambda **choices: seen.append(choices))
+        patch_views(patch, "shared", change_view=lambda *_, **choices: seen.append(choices))
         tables["own_table"]["on_click"]("20")
     assert seen == [{"step": 20}]
     compare = app.button(key="to_compare")

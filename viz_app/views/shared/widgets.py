@@ -9,7 +9,7 @@ import streamlit as st
 
 from headwise.viz_app.components.printing import printed_width
 from headwise.viz_app.figures.early import early_map
-from headwise.viz_app.views.shared.view import change_view, control, session, view
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, control, session, view
 
 Option = TypeVar("Option")
 _MOST_STRETCHED = 1.25
@@ -253,7 +253,7 @@ def open_page(page: PageName, **choices: Any) -> None:
 def use_step(step: int, steps: Sequence[int], **choices: object) -> None:
     """Take a checkpoint that was clicked, with other choices, if it is still there."""
     if step in steps:
-        change_view(step=step, **choices)
+        change_view(WHOLE_PAGE, step=step, **choices)
     else:
         st.toast(f"There are no weights of step {step:,} any more.")
 

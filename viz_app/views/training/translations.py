@@ -14,7 +14,7 @@ from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, control, redraw_all
+from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, control
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import (
     choose_from_list,
@@ -211,8 +211,8 @@ def _compare_with_the_step_before(selection: Selection) -> None:
     """Open the comparison with the checkpoint before the selected one, or after the first."""
     others = [step for step in selection.run.steps() if step != selection.step]
     before = [step for step in others if step < selection.step]
-    change_view(training="compare", other_step=before[-1] if before else next(iter(others), None))
-    redraw_all()
+    other = before[-1] if before else next(iter(others), None)
+    change_view(WHOLE_PAGE, training="compare", other_step=other)
 
 
 def _translation(selection: Selection, text: str, reference: str) -> MarkedText:
@@ -230,10 +230,6 @@ def _draw_by_step(
 ) -> None:
     """Draw a row for each step; a click selects the checkpoint of its step."""
 
-    def use(name: str) -> None:
-        use_step(int(name), selection.run.steps())
-        redraw_all()
-
     row_table(
         ["step", *titles],
         [Row(str(step), (f"{step:,}", *cells)) for step, cells in lines.items()],
@@ -241,6 +237,6 @@ def _draw_by_step(
         theme=selection.theme,
         key=key,
         chosen=str(selection.step),
-        on_click=use,
+        on_click=lambda name: use_step(int(name), selection.run.steps()),
         action="Use this checkpoint",
     )
