@@ -186,6 +186,7 @@
   lists.kind.replaceChildren(...names.map(([kind, { name }]) => new Option(name, kind)));
   lists.kind.value = "cross" in parts ? "cross" : names[0][0];
   fillHeads();
+  lists.layer.value = part().shape[0] - 1; // as the app opens
   root.querySelector(".waiting").hidden = true;
   root.querySelector(".drawn").hidden = false;
   draw();

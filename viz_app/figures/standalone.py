@@ -196,21 +196,24 @@ def notebook_maps(
 ) -> str:
     """Return a trace as a piece of HTML for a notebook: its texts, tokens with probabilities, maps.
 
-    ``facts`` identify the trace; ``too_large`` is said in place of maps that have too many cells.
+    ``facts`` identify the trace. Kinds of attention are left out, the largest first, until the maps
+    of the others have few enough cells; ``too_large`` is said of what is left out.
     """
-    cells = sum(part.maps.size for part in parts.values())
-    bits = next((bits for bits in _BITS if cells * bits / 6 <= MOST_PACKED), None)
-    data = {}
-    if bits is not None:
-        data = {
-            kind: {
-                **{"name": part.name, "note": part.note, "shape": part.maps.shape, "bits": bits},
-                "maps": pack(part.maps, part.allowed, bits),
-                **{"rows": part.rows, "columns": part.columns},
-                **{"rowTitle": part.row_title, "columnTitle": part.column_title},
-            }
-            for kind, part in parts.items()
+    shown = dict(parts)
+    while (bits := _bits_for(shown)) is None:
+        shown.pop(max(shown, key=lambda kind: shown[kind].maps.size))
+    data = {
+        kind: {
+            **{"name": part.name, "note": part.note, "shape": part.maps.shape, "bits": bits},
+            "maps": pack(part.maps, part.allowed, bits),
+            **{"rows": part.rows, "columns": part.columns},
+            **{"rowTitle": part.row_title, "columnTitle": part.column_title},
         }
+        for kind, part in shown.items()
+    }
+    left_out = [part.name for kind, part in parts.items() if kind not in shown]
+    if shown and left_out:
+        facts = {"left out": f"{', '.join(left_out)}. {too_large}", **facts}
     return fill_template(
         (_HERE / "notebook.html").read_text(encoding="utf-8"),
         {
@@ -223,11 +226,17 @@ def notebook_maps(
                 for label, probability in tokens
             ),
             "FACTS": " · ".join(f"{escape(name)}: {escape(fact)}" for name, fact in facts.items()),
-            "WAITING": escape(too_large) if bits is None else "Run this cell to draw the maps.",
+            "WAITING": "Run this cell to draw the maps." if shown else escape(too_large),
             "DATA": json_in_script(data),
             "SCRIPT": (_HERE / "notebook.js").read_text(encoding="utf-8"),
         },
     )
+
+
+def _bits_for(parts: Mapping[str, NotebookMaps]) -> int | None:
+    """Return the bits of a weight with which maps fit into a notebook; None if with none."""
+    cells = sum(part.maps.size for part in parts.values())
+    return next((bits for bits in _BITS if cells * bits / 6 <= MOST_PACKED), None)
 
 
 def _colours(theme: Theme) -> str:

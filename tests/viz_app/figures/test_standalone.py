@@ -37,13 +37,18 @@ def part_of(maps: np.ndarray, text: str = "a") -> NotebookMaps:
     return NotebookMaps(text, text, maps, allowed, [text] * rows, [text] * columns, text, text)
 
 
-def page_of(layers: int, heads: int, tokens: int, text: str = "a") -> str:
-    maps = np.random.default_rng(3).random((layers, heads, tokens, tokens), dtype=np.float32)
+def page_of(layers: int, heads: int, source: int, text: str = "a", target: int = 0) -> str:
+    lengths = {"encoder_self": (source, source), "decoder_self": (target or source,) * 2}
+    draw = np.random.default_rng(3)
+    maps = {
+        kind: draw.random((layers, heads, *lengths.get(kind, (target or source, source))))
+        for kind in KINDS
+    }
     return notebook_maps(
         source=text,
         translation=text,
-        tokens=[(text, 0.5)] * tokens,
-        parts={kind: part_of(maps, text) for kind in KINDS},
+        tokens=[(text, 0.5)] * (target or source),
+        parts={kind: part_of(maps[kind].astype(np.float32), text) for kind in KINDS},
         facts={text: text},
         too_large="too large",
     )
@@ -102,6 +107,20 @@ def test_at_most_300_kb_are_sent_and_what_is_too_large_is_said(
     shown = read_html(page)
     assert {part["bits"] for part in json.loads(shown.texts["script"][0]).values()} == bits
     assert ("too large" in shown.texts["p"]) == (not bits)
+
+
+def test_a_long_source_leaves_the_maps_that_fit(read_html: ReadHtml) -> None:
+    """343 tokens with a translation of 18, by a model of 6 layers of 8 heads."""
+    page = page_of(6, 8, 343, target=18)
+    assert len(page.encode()) <= 300_000
+    shown = read_html(page)
+    data = json.loads(shown.texts["script"][0])
+    assert {kind: part["shape"] for kind, part in data.items()} == {
+        "decoder_self": [6, 8, 18, 18],
+        "cross": [6, 8, 18, 343],
+    }
+    assert any("left out: a. too large" in text for text in shown.texts["p"])
+    assert "too large" not in shown.texts["p"]
 
 
 def test_texts_are_never_markup(read_html: ReadHtml) -> None:
