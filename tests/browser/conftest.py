@@ -125,6 +125,8 @@ def new_app(
 
     yield make
     for app, is_usual in opened.items():
+        if app.page.is_closed():
+            continue
         if is_usual and not (app.loads or kept or failed < request.session.testsfailed):
             kept.append(app)
         else:

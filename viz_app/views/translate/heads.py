@@ -200,6 +200,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
 
     steps = shown.head.kind != "encoder_self"
     weights = map_of_heads(trace, *shown, to_grid=grid.apply)
+    map_place = st.container(key="large-map")
     rows, columns = choose_window(weights, grid.row_of(view().at) if steps else None)
     first_row = rows.start if rows != slice(0, len(grid.rows)) else None
     weights, grid = weights[rows, columns], grid.part(rows, columns)
@@ -215,7 +216,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
         square=True,
         **map_arguments(grid, selection.theme),
     )
-    with st.container(key="large-map"):
+    with map_place:
         show_figure(
             figure,
             key="large",
