@@ -24,7 +24,6 @@ PLACES: list[tuple[str, dict[str, str]]] = [
     ("/", {"lesson": "rows"}),
     ("/inside", {}),
     ("/why", {"account": "waterfall"}),
-    ("/why", {"answer": "training"}),
     ("/why", {"why": "two sentences", "other": OTHER}),
     ("/why", {"why": "turn heads"}),
     ("/model", {"unfold": "everything", "section": "modules"}),
@@ -43,6 +42,8 @@ PLACES: list[tuple[str, dict[str, str]]] = [
         ("/inside", {"inside": step})
         for step in ("scores", "heads", "residual", "feed forward", "score parts")
     ),
+    *(("/why", {"answer": answer}) for answer in ("tokens", "encoder", "words", "training")),
+    ("/training", {"training": "stages"}),
 ]
 """Addresses that have every section of every page, and a lesson."""
 ALL_RULES: dict[str, Any] = {"rules": {"target-size": {"enabled": True}}}
