@@ -89,7 +89,7 @@ def test_a_cell_that_answers_a_lesson_is_marked(
     else:
         patch_views(monkeypatch, "translate", answered=lambda *_: {})
         clickable["large_cells"]["on_row"](2)
-        assert changes == [{"at": 2, "below": "steps"}]
+        assert changes == [{"at": 2, "below": "steps", "first_row": None}]
 
 
 @pytest.mark.parametrize(

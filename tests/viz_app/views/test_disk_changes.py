@@ -34,7 +34,7 @@ from tests.viz_app.views.driver import (
 
 TYPED = "Where is the cat?"
 READ_NO_WEIGHTS = (
-    *("learn", "training heads", "training curves"),
+    *("learn", "training heads", "training stages", "training curves"),
     *("errors failing sentences", "errors pairs"),
     *("heads atlas", "heads writes", "heads search"),
     *("heads queries and keys", "heads off together"),
