@@ -96,6 +96,8 @@ def new_app(
 ) -> Iterator[NewApp]:
     """Makes a page, at another server's address perhaps, of another size or in dark colours.
 
+    One that is ``fresh`` has a history of its own.
+
     At the end nothing may have been complained of in any of them. One is kept for the next test.
     """
     opened: dict[App, bool] = {}
@@ -106,11 +108,12 @@ def new_app(
         *,
         viewport: ViewportSize = SCREEN,
         color_scheme: Literal["light", "dark"] = "light",
+        fresh: bool = False,
     ) -> App:
         address = at or request.getfixturevalue("address")
         if not context.pages:  # one that stays open, and with it the process of all
             context.new_page().goto(f"{address}/_stcore/health")
-        is_usual = not at and viewport["width"] > 1_000 and color_scheme == "light"
+        is_usual = not at and not fresh and viewport["width"] > 1_000 and color_scheme == "light"
         if kept and is_usual:
             app = kept.pop()
             app.clear()

@@ -135,8 +135,8 @@ def test_the_link_is_of_what_is_shown_when_the_menu_opens(app: App) -> None:
         assert choices.items() <= {name: each[0] for name, each in asked.items()}.items()
 
 
-def test_going_back_shows_one_view_after_another(app: App) -> None:
-    app.load_always()  # a history of its own
+def test_going_back_shows_one_view_after_another(new_app: NewApp) -> None:
+    app = new_app(fresh=True)
     app.open(q=SENTENCE)
     app.choose(head="2")
     app.expect_address(head="2")
