@@ -261,6 +261,7 @@ def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_
     assert drawn.shape[1] == 1
     assert_written(drawn[1:7, 0], measured[60].values["cost"]["encoder_self"].ravel())
     assert "head_lines" not in app.charts
+    assert "One checkpoint is measured, that of step 60" in said(matrix(training="stages"))
     app = start(step="0")
     assert "This checkpoint has not been measured yet" in said(app)
     assert "--steps 0" in said(app)

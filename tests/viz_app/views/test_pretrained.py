@@ -286,6 +286,7 @@ def test_what_is_not_known_of_a_model_is_said(
         "compare": "one checkpoint only",
         "watch": "one checkpoint only",
         "embeddings": "one checkpoint only",
+        "stages": "one checkpoint only",
         "heads": "has not been measured yet",
     }.items():
         app = start_model("training", folders("bart"), training=section)

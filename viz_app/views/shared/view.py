@@ -136,6 +136,7 @@ def current_page() -> str:
 
 
 WHOLE_PAGE = "whole page"
+"""Stands for all panels in ``change_view``."""
 
 
 def change_view(*panels: str, **choices: Any) -> None:

@@ -64,10 +64,7 @@ def show_matrix(selection: Selection) -> None:
     selection.say_steps(steps)
     if len(by_step) == 1:
         steps = [*by_step]
-        st.caption(
-            f"One checkpoint is measured, that of step {steps[0]:,}: there are no values over "
-            "training yet."
-        )
+        say_one_measured(*steps)
     if by_step:
         _show_panel(selection, by_step, steps)
     with above:  # last: measuring goes on there
@@ -78,6 +75,13 @@ def measured_steps_of(selection: Selection) -> list[int]:
     """Return the checkpoints to draw, of a long training some of those that are measured."""
     there = set(measured_steps(selection.run.folder))
     return selection.steps(among=[step for step in selection.run.steps() if step in there])
+
+
+def say_one_measured(step: int) -> None:
+    """Say that there is nothing to draw over training."""
+    st.caption(
+        f"One checkpoint is measured, that of step {step:,}: there are no values over training yet."
+    )
 
 
 @panel("matrix")

@@ -23,18 +23,23 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
-from headwise.viz_app.views.training.matrix import measured_steps_of
+from headwise.viz_app.views.training.checkpoints import has_several
+from headwise.viz_app.views.training.matrix import measured_steps_of, say_one_measured
 
 _RESTING = "weight on special tokens and punctuation"
 
 
 def show_stages(selection: Selection) -> None:
     """Draw the section."""
+    if not has_several(selection.run, "follow over training"):
+        return
     steps = measured_steps_of(selection)
     measured, above = measures_of(selection.run, steps), st.container()
     selection.say_steps(steps)
     if len(measured.by_step) > 1:
         _show_charts(selection, measured.by_step, steps)
+    elif measured.by_step:
+        say_one_measured(*measured.by_step)
     with above:  # last: measuring goes on there
         show_measure_state(selection, measured)
 
