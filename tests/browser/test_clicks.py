@@ -183,7 +183,7 @@ def test_a_click_on_a_curve_chooses_a_milestone(app: App) -> None:
     app.click_in("curves", (5_000 - left) / (right - left), (high - value) / (high - low))
     app.expect_address(step="5000")
     app.expect_read("curves", "gd._fullLayout.shapes[0].x0", 5_000)
-    slider = app.page.locator(".st-key-step input")
+    slider = app.widget("step").locator("input")
     expect(slider).to_have_attribute("aria-valuetext", "5,000")
 
 

@@ -201,7 +201,7 @@ def test_a_head_is_scrubbed_and_its_step_is_used_by_the_page(
     expect(player.locator(".status")).to_have_text(said)
     player.get_by_role("button", name="Use this checkpoint").click()
     app.expect_address(step=str(steps[1]))
-    expect(app.page.locator(".st-key-step input")).to_have_value("1")
+    expect(app.widget("step").locator("input")).to_have_value("1")
     shown(app.page, steps[1])
 
 
