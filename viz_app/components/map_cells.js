@@ -1,5 +1,7 @@
 // The cells and rows of a heat map that Plotly has drawn: clicked, or walked with the arrow keys.
 
+import { placesOf, point, tokensAt, whenPointed } from "./linked.js";
+import { DRAG, headUnder, lightHeads } from "./overview.js";
 import { bytesOf, html, mount } from "./shared.js";
 
 export default function (component) {
@@ -26,12 +28,16 @@ export default function (component) {
 
 function build(root) {
   const [cursor, status] = [html("div", "cursor"), html("div", "status", "", { ariaLive: "polite" })];
-  const sheet = html("div", "sheet", cursor);
-  const walker = html("div", "walker", sheet, { tabIndex: 0, role: "application" });
-  const state = { root, walker, sheet, cursor, status };
+  const [lit, preview] = [html("div", "lit"), html("div", "preview")];
+  const sheet = html("div", "sheet", [lit, cursor]);
+  const walker = html("div", "walker", [sheet, preview], { tabIndex: 0, role: "application" });
+  const state = { root, walker, sheet, lit, preview, cursor, status };
   root.append(walker, status);
   walker.addEventListener("focus", () => show(state));
-  walker.addEventListener("blur", () => { status.textContent = state.data.hint; });
+  walker.addEventListener("blur", () => {
+    status.textContent = state.data.hint;
+    pointAt(state, null);
+  });
   walker.addEventListener("keydown", (event) => {
     if (press(state, event.key)) event.preventDefault();
   });
@@ -43,16 +49,26 @@ function listen(state) {
   const box = root.getRootNode().host.closest(`.st-key-${data.container}`);
   if (!box) return; // Streamlit calls it late, when the page is drawn without it
   box.dataset.cells = "true"; // it needs no other stop for the keys
-  state.area = () => [...box.querySelectorAll('.nsewdrag[data-subplot="xy"]')].find((area) => area.checkVisibility());
+  state.area = () => [...box.querySelectorAll(DRAG)].find((area) => area.checkVisibility());
   box.addEventListener("click", (event) => {
     const at = place(state, event);
     if (at) state.tell(at);
   }, { signal });
   box.addEventListener("pointermove", (event) => {
+    const at = place(state, event);
     if (event.target.style && event.target !== root.getRootNode().host) {
-      event.target.style.cursor = place(state, event) ? "pointer" : "";
+      event.target.style.cursor = at ? "pointer" : "";
     }
+    pointAt(state, at);
   }, { signal });
+  box.addEventListener("pointerleave", () => pointAt(state, null), { signal });
+  whenPointed((tokens) => light(state, tokens), signal);
+  // Of the document, since the picture of all heads may be drawn later than this.
+  document.addEventListener("pointermove", (event) => {
+    const heads = event.target.closest?.(`.st-key-${data.overview} .js-plotly-plot`);
+    preview(state, heads && headUnder(heads, event));
+  }, { signal });
+  signal.addEventListener("abort", () => preview(state, null));
   box.addEventListener("scroll", () => cover(state), { capture: true, signal });
   const sizes = new ResizeObserver(() => cover(state));
   sizes.observe(box);
@@ -69,6 +85,43 @@ function place({ area, data }, event) {
   if (row < 0 || row >= data.rows.length || column >= data.columns.length) return null;
   if (column >= 0) return { row, column };
   return data.has_row ? { row, column: null } : null;
+}
+
+// Say of which tokens a cell, or the label of a row, is.
+function pointAt(state, at) {
+  const { axes: [rows, columns] } = state.data;
+  if (state.at?.row === at?.row && state.at?.column === at?.column) return;
+  state.at = state.pointing = at;
+  const ofColumn = at && at.column !== null ? tokensAt(columns, at.column) : [];
+  point(at ? [...tokensAt(rows, at.row), ...ofColumn] : []);
+  state.pointing = null;
+}
+
+// Mark the rows and columns of tokens: of those that are pointed at here, the row and the column.
+function light(state, tokens) {
+  const { data: { axes, rows, columns }, pointing, lit, walker } = state;
+  if (!state.area?.()) return;
+  cover(state);
+  const [down, across] = pointing
+    ? [[pointing.row], pointing.column === null ? [] : [pointing.column]]
+    : axes.map((axis) => placesOf(axis, tokens));
+  lightHeads(overviewOf(state), axes, [down, across]);
+  if (walker.matches(":focus-visible")) return lit.replaceChildren(); // its frame says where the keys are
+  lit.replaceChildren(
+    ...down.map((row) => html("div", "", "", { style: `inset: ${(100 * row) / rows.length}% 0 auto; height: ${100 / rows.length}%` })),
+    ...across.map((column) => html("div", "", "", { style: `inset: 0 auto 0 ${(100 * column) / columns.length}%; width: ${100 / columns.length}%` })),
+  );
+}
+
+const overviewOf = ({ data }) => document.querySelector(`.st-key-${data.overview} .js-plotly-plot`);
+
+// Show the head that is pointed at in the picture of all heads as large as this map.
+function preview(state, head) {
+  state.preview.hidden = !head;
+  if (!head) return;
+  cover(state);
+  Object.assign(state.preview.style, head.style);
+  state.preview.textContent = head.name;
 }
 
 function press(state, key) {
@@ -119,6 +172,7 @@ function show(state) {
     width: `${100 / data.columns.length}%`,
     height: `${100 / data.rows.length}%`,
   });
+  pointAt(state, { row, column });
   const weight = weights[row * data.columns.length + column];
   const value = Number.isNaN(weight) ? "masked" : `weight ${weight.toPrecision(3)}`;
   status.textContent = `query ${data.rows[row]}, key ${data.columns[column]}: ${value}`;

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise.model.interface import Side
 from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.trace import Floats
@@ -19,16 +20,26 @@ from headwise.viz_app.records.trace import Floats
 _mount = component("map_cells")
 
 
+class TokenAxis(NamedTuple):
+    """The rows, or columns, of a map are of these tokens of a side."""
+
+    side: Side
+    spans: Sequence[tuple[int, int]]
+    """The first token of each row, and the one after the last."""
+
+
 def map_cells(
     weights: Floats,
     *,
     rows: Sequence[str],
     columns: Sequence[str],
+    axes: tuple[TokenAxis, TokenAxis],
     allowed: NDArray[np.bool_] | None,
     start: tuple[int, int],
     label: str,
     hint: str,
     container: str,
+    overview: str = "",
     theme: Theme,
     key: str,
     on_cell: Callable[[int, int], None],
@@ -39,11 +50,13 @@ def map_cells(
     Args:
         weights: (Q, M), as the heat map draws them.
         rows, columns: Q labels of the queries, and M of the keys.
+        axes: which tokens these are, for what lights up elsewhere while the pointer is on them.
         allowed: bool (Q, M), False where the mask forbids; None if it forbids nothing.
         start: row and column of the cell where the arrow keys begin.
         label: what the map is, for screen readers.
         hint: what clicks do, shown below the map until a cell is read out there.
         container: the key of the container.
+        overview: the key of a picture of all heads; the one under the pointer is drawn here.
         on_cell: called with row and column of a cell that was clicked, or where Enter was pressed.
         on_row: called with a row whose mark or label was clicked, or where space was pressed.
     """
@@ -63,10 +76,12 @@ def map_cells(
         "weights": base64.b64encode(seen.astype("<f4").tobytes()).decode(),
         "rows": list(rows),
         "columns": list(columns),
+        "axes": [axis._asdict() for axis in axes],
         "start": list(start),
         "label": label,
         "hint": hint,
         "container": container,
+        "overview": overview,
         "has_row": on_row is not None,
         "colours": page_colours(theme),
     }

@@ -1,6 +1,7 @@
 // A row of tokens: one stop for Tab, then the arrow keys. One that is longer than a line is folded
 // to it: it scrolls sideways, and a button beside it shows all.
 
+import { point, whenPointed } from "./linked.js";
 import { button, html, mount, oneStop } from "./shared.js";
 
 export default function (component) {
@@ -19,6 +20,7 @@ export default function (component) {
     const { number } = data.tokens[place];
     return html("span", "token", [element, number && html("small", "", number)]);
   });
+  if (data.side) link(state, data.side, buttons);
   const row = html("div", "tokens", tokens, { lang: data.language, dir: "auto", role: "group", ariaLabel: data.name });
   const start = Math.min(focused ?? data.chosen ?? 0, buttons.length - 1);
   oneStop(row, buttons, start, (key) => {
@@ -38,6 +40,22 @@ export default function (component) {
   row.scrollLeft = scrolled;
   bringIntoView(state);
   if (focused !== undefined) buttons[start]?.focus();
+  return () => state.linked?.abort();
+}
+
+// The token under the pointer, or where the keys are, lights up in maps, and those of maps here.
+function link(state, side, buttons) {
+  state.linked?.abort();
+  state.linked = new AbortController();
+  const { signal } = state.linked;
+  buttons.forEach((each, place) => {
+    for (const begins of ["pointerenter", "focus"]) each.addEventListener(begins, () => point([{ side, place }]));
+    for (const ends of ["pointerleave", "blur"]) each.addEventListener(ends, () => point([]));
+  });
+  whenPointed((tokens) => {
+    const lit = new Set(tokens.filter((each) => each.side === side).map(({ place }) => place));
+    buttons.forEach((each, place) => each.classList.toggle("lit", lit.has(place)));
+  }, signal);
 }
 
 function build(root) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from headwise.model.interface import Side
 from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.figures.tokens import short_probability, token_colours
@@ -24,6 +25,7 @@ def token_buttons(
     titles: Sequence[str] | None = None,
     words: Sequence[tuple[int, int, float]] = (),
     language: str = "",
+    side: Side | None = None,
 ) -> None:
     """Draw tokens in reading order.
 
@@ -32,7 +34,8 @@ def token_buttons(
     those of ``marked`` have a dashed frame. For screen readers, ``name`` says what the row is and
     what a click does. ``titles`` are shown when the mouse rests on a token. ``words`` are of
     several tokens each: the first, the one after the last, and the probability of the word, which
-    stands below them.
+    stands below them. If all tokens of a ``side`` are drawn, the one under the pointer lights up in
+    the maps of the page too.
 
     Raises:
         ValueError: if the sequences differ in length.
@@ -64,6 +67,7 @@ def token_buttons(
             for start, stop, probability in words
         ],
         "language": language,
+        "side": side,
         "colours": page_colours(theme),
     }
     _mount(key=key, data=data, on_clicked_change=handle_click)

@@ -23,6 +23,7 @@ from headwise.viz_app.components import (
     token_buttons,
 )
 from headwise.viz_app.components.lines import Bundle, TokenColumn
+from headwise.viz_app.components.map_cells import TokenAxis
 from headwise.viz_app.components.player import Course, Frame, MapAnimation
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart
 from headwise.viz_app.figures.theme import DARK, LIGHT
@@ -149,6 +150,7 @@ def test_only_cells_and_rows_that_are_there_can_be_clicked(
         np.ones((3, 2), np.float32),
         rows=["a", "b", "c"],
         columns=["x", "y"],
+        axes=(TokenAxis("target", [(0, 1)] * 3), TokenAxis("source", [(0, 2), (2, 3)])),
         allowed=allowed,
         start=(2, 0),
         label="",
@@ -161,6 +163,7 @@ def test_only_cells_and_rows_that_are_there_can_be_clicked(
     )
     sent = np.frombuffer(base64.b64decode(browser.data["weights"]), "<f4").reshape(3, 2)
     np.testing.assert_array_equal(np.isnan(sent), ~allowed)
+    assert browser.data["axes"][1] == {"side": "source", "spans": [[0, 2], [2, 3]]}
     browser.send("cell", [2, 1], [3, 0], [0, 2], [-1, 0], [1], None, ["0", 0], 1)
     browser.send("row", 1, 3, -1, None, "1")
     assert clicked == [(2, 1), *([1] * has_rows)]

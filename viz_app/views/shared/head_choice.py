@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import streamlit as st
 
-from headwise.model.interface import KINDS, Description, Head
+from headwise.model.interface import KINDS, Description, Head, Kind, Side
 from headwise.model.turned import TurnedHead
 from headwise.viz_app.analysis.grid import Grid, Units
 from headwise.viz_app.analysis.labels import HALVES_NOTE, KIND_NAMES
+from headwise.viz_app.components.map_cells import TokenAxis
 from headwise.viz_app.figures.theme import Theme
 from headwise.viz_app.views.shared.lessons import answered
 from headwise.viz_app.views.shared.view import change_view, control, view
@@ -73,6 +74,20 @@ def map_arguments(grid: Grid, theme: Theme) -> dict[str, Any]:
         "theme": theme,
         "allowed": grid.allowed,
     }
+
+
+def token_axes(kind: Kind, grid: Grid) -> tuple[TokenAxis, TokenAxis]:
+    """Return of which tokens the rows and the columns of a map of a kind are.
+
+    A consumed token is the one that was predicted before it.
+    """
+    row_side: Side = "source" if kind == "encoder_self" else "target"
+    column_side: Side = "target" if kind == "decoder_self" else "source"
+    back = int(kind == "decoder_self")
+    return (
+        TokenAxis(row_side, [(span.start, span.stop) for span in grid.row_spans]),
+        TokenAxis(column_side, [(s.start - back, s.stop - back) for s in grid.column_spans]),
+    )
 
 
 def choose_heads(options: Sequence[Head], label: str, *, key: str) -> list[Head]:

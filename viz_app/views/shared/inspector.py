@@ -21,7 +21,12 @@ from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.example_rows import marked_row, open_row
-from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
+from headwise.viz_app.views.shared.head_choice import (
+    choices_for,
+    chosen_head,
+    head_label,
+    token_axes,
+)
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measured_heads import (
     choices_over_training,
@@ -210,7 +215,12 @@ def _show_map(selection: Selection, trace: Trace, head: Head) -> None:
         )
         if place is not None and place < count
     )
-    st.html(f'<div class="small-map"><img alt="{escape(alt)}" src="{image}">{frames}</div>')
+    axes = " ".join(  # of which tokens they are, and how far before its place each begins
+        f'data-{name}="{axis.side} {len(axis.spans)} {-axis.spans[0][0]}"'
+        for name, axis in zip(("rows", "columns"), token_axes(head.kind, grid), strict=True)
+    )
+    picture = f'<img alt="{escape(alt)}" src="{image}">'
+    st.html(f'<div class="small-map" {axes}>{picture}{frames}</div>')
 
 
 def _chosen_cell(head: Head) -> tuple[int | None, int | None]:

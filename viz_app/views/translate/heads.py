@@ -28,6 +28,7 @@ from headwise.viz_app.views.shared.head_choice import (
     choose_units,
     head_toolbar,
     map_arguments,
+    token_axes,
 )
 from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.lessons import answered
@@ -227,6 +228,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
             weights,
             rows=grid.rows,
             columns=grid.columns,
+            axes=token_axes(shown.head.kind, grid),
             allowed=grid.allowed,
             start=(selected or 0, column or 0),
             label=f"Cells of {shown.name}: arrow keys move",
@@ -234,6 +236,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
             + "; a row's label (space) to choose it" * steps
             + ".",
             container="large-map",
+            overview="mosaic",
             theme=selection.theme,
             key="large_cells",
             on_cell=open_cell,

@@ -258,6 +258,7 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
             on_click=mark_column,
             chosen=column,
             language=selection.run.source_language,
+            side="source",
         )
         token_buttons(
             token_labels(trace.predicted),
@@ -270,4 +271,5 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
             titles=titles,
             words=word_probabilities(trace),
             language=selection.run.target_language,
+            side="target",
         )

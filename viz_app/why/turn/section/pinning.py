@@ -13,7 +13,7 @@ from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.map_cells import map_cells
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.head_choice import head_label, map_arguments
+from headwise.viz_app.views.shared.head_choice import head_label, map_arguments, token_axes
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.shared.widgets import show_figure
@@ -87,6 +87,7 @@ def show_map_to_pin(selection: Selection, trace: Trace, head: Head, turned: Turn
             weights,
             rows=grid.rows,
             columns=grid.columns,
+            axes=token_axes(head.kind, grid),
             allowed=grid.allowed,
             start=(shown[-1] if shown else 0, 0),
             label=f"Cells of {name}: arrow keys move",

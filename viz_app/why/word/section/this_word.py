@@ -94,6 +94,7 @@ def _choose_tokens(selection: Selection, trace: Trace) -> None:
         on_click=mark_column,
         chosen=column,
         language=selection.run.source_language,
+        side="source",
     )
     st.caption("The translation: a click asks why the model wrote that token")
     probabilities, titles = target_probabilities(trace)
@@ -108,6 +109,7 @@ def _choose_tokens(selection: Selection, trace: Trace) -> None:
         probabilities=probabilities,
         titles=titles,
         language=selection.run.target_language,
+        side="target",
     )
 
 
