@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from headwise.model.pretrained.families import Family, SublayerPaths, families_o
 from headwise.model.pretrained.output import Output
 from headwise.model.pretrained.parameters import (
     find,
+    find_first,
     for_each_head,
     linear_parameters,
     norm_parameters,
@@ -67,12 +69,27 @@ class PretrainedModel(nn.Module):
 
         Raises:
             CheckpointError: if its family is none that can be opened.
-            ValueError: if its settings have no special ids, or what it computes does not pass
-                through the hook points.
+            ValueError: if its settings have no special ids, it lacks a module that its family's
+                record names, or what it computes does not pass through the hook points.
         """
         super().__init__()
         config = inner.config.to_dict() | {"model_type": inner.config.model_type}
         families = families_of(config, inner.config.name_or_path or type(inner).__name__)
+        try:
+            of_encoder, of_decoder = self._put_points(inner, families)
+        except AttributeError as error:  # of PyTorch, as of a family that was only just added
+            raise ValueError(
+                f"model_type {config['model_type']!r}: it lacks a module that the record of its "
+                f"family names ({error}); see docs/add-a-family.md"
+            ) from error
+        self.special_ids = special_ids(inner, of_encoder, of_decoder)
+        self.origin = NO_ORIGIN
+        self.eval()
+        if self.device.type != "meta":
+            require_reached(self)
+
+    def _put_points(self, inner: PreTrainedModel, families: Sequence[Family]) -> tuple[Part, Part]:
+        """Put hook points beside a model, and describe it; return its two stacks."""
         modules = (inner.get_encoder().base_model, inner.get_decoder().base_model)
         modules = tuple(
             module.get_submodule(family.text) if stack == "encoder" else module
@@ -91,11 +108,9 @@ class PretrainedModel(nn.Module):
         self._eager = EagerTwin(inner)
         transpose_in_memory(inner)
         self.description = describe(of_encoder, of_decoder, self._output)
-        self.special_ids = special_ids(inner, of_encoder, of_decoder)
-        self.origin = NO_ORIGIN
-        self.eval()
-        if self.device.type != "meta":
-            require_reached(self)
+        for stack in _STACKS:  # which the points of a layer do not need
+            self.linear(f"{stack}.layers.0.feed_forward.expand")
+        return of_encoder, of_decoder
 
     @property
     def device(self) -> torch.device:
@@ -206,9 +221,7 @@ class PretrainedModel(nn.Module):
         else:
             given = getattr(family, name)
             names = [given] if isinstance(given, str) else list(given)
-            made = linear_parameters(
-                next(found for at in names if (found := find(module, at)) is not None)
-            )
+            made = linear_parameters(find_first(module, names))
         if name in _READ_MEMORY:
             heads, width = self._heads_of(sublayer)
             made = for_each_head(made, heads, width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
@@ -17,6 +18,14 @@ def find(module: nn.Module, path: str) -> Any:
         return module.get_submodule(path) if path else None
     except AttributeError:
         return None
+
+
+def find_first(module: nn.Module, paths: Sequence[str]) -> Any:
+    """Return the first of the modules at some paths that is there; AttributeError if none is."""
+    for path in paths:
+        if (found := find(module, path)) is not None:
+            return found
+    raise AttributeError(f"{type(module).__name__} has no attribute {' or '.join(paths)}")
 
 
 def linear_parameters(linear: Any) -> LinearParameters:

@@ -15,6 +15,7 @@ from transformers.models.marian.modeling_marian import MarianAttention
 from headwise.model.files import CheckpointError
 from headwise.model.memory import wrap_model
 from headwise.model.pretrained import families
+from headwise.model.pretrained.families import SublayerPaths
 from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.pretrained.run import PretrainedRun
@@ -71,6 +72,29 @@ def _without_points(inner: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> A
 
     monkeypatch.setattr(attention, "forward", in_place)
     return inner
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"layers": "blocks"},
+        {"self_attention": SublayerPaths("attention", "self_attn_layer_norm")},
+        {"cross_attention": SublayerPaths("encoder_attn", "norm")},
+        {"decoder_feed_forward": SublayerPaths("mlp", "final_layer_norm")},
+        {"projections": ("q", "k", "v", "o")},
+        {"expand": ("wi",)},
+        {"contract": "wo"},
+        {"final_norm": "norm", "transform": ("dense", "norm", "")},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_record_that_names_no_module_is_refused_in_words(
+    wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = replace(families.FAMILIES["marian"], **wrong)
+    monkeypatch.setitem(families.FAMILIES, "marian", record)
+    with pytest.raises(ValueError, match=r"^model_type 'marian': .*see docs/add-a-family\.md$"):
+        build("marian")
 
 
 def test_a_pass_that_fails_is_told_and_not_raised_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
