@@ -83,7 +83,11 @@ class Baselines:
 
     def written(self, form: str = ".2f") -> str:
         known = {"an even head": self.even, "checkpoint 0 had": self.first}
-        said = [f"{name} {value:{form}}" for name, value in known.items() if not math.isnan(value)]
+        said = [
+            f"{name} {with_error(value, math.nan, form)}"
+            for name, value in known.items()
+            if not math.isnan(value)
+        ]
         return f" ({', '.join(said)})" if said else ""
 
 

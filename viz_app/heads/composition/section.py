@@ -113,6 +113,7 @@ def _by_step(selection: Selection, here: Composition, edge: Edge) -> dict[int, t
         st.empty()
         return alone
     steps = selection.steps()
+    selection.say_steps(steps)
 
     found = each_in_slices(
         "Comparing heads of checkpoints",

@@ -245,6 +245,7 @@ def _show_training(selection: Selection, measures: Measures, head: Head) -> None
         st.empty()
         return
     steps = selection.steps()
+    selection.say_steps(steps)
 
     scores = each_in_slices(
         "Scoring checkpoints",

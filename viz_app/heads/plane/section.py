@@ -83,6 +83,7 @@ def show_plane(selection: Selection, measures: Measures) -> None:
     steps = [selection.step]
     if shown == "through training":
         steps = selection.steps(_MOST_STEPS)
+        selection.say_steps(steps)
     found = each_in_slices(
         "Reading queries and keys of checkpoints",
         steps,

@@ -44,6 +44,7 @@ def show_attributed(selection: Selection, pair: SentencePair, drawn: Patching) -
         return
     shown = choose_one("Map", list(PATCH_MAPS), key="attributed_map", format_func=str.capitalize)
     steps = selection.steps()
+    selection.say_steps(steps)
     found = each_in_slices(
         "Asking every checkpoint",
         steps,
