@@ -281,12 +281,6 @@ def checked(
     return shown
 
 
-def values_shown(name: str) -> list[Any]:
-    """Return what the widget of a choice shows, as it was drawn last, also of a single one."""
-    drawn = session().widgets.get(name)
-    return [] if drawn is None else drawn.values
-
-
 def note_unread() -> None:
     """Note what of the address could not be read and belongs to no widget that was drawn.
 
