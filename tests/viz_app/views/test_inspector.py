@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from headwise.model.checkpoint import load_weights, open_trained_run
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.state import chosen
 from tests.viz_app.measures import SENTENCES, made_up_measures
 from tests.viz_app.views.driver import CATS, STEPS, Page, Start, unescaped
@@ -87,6 +91,23 @@ def test_of_a_head_that_is_not_measured_it_has_the_name_and_the_map(
         return  # what only measured runs have
     assert "**Cross 2.1**\n" in said(app)
     assert len(pictures(app)) == 1
+
+
+@pytest.mark.parametrize("kind", ["cross", "decoder_self"])
+def test_it_says_where_the_chosen_row_looks_and_the_weight_of_the_chosen_cell(
+    start_page: Start, run_root: Path, kind: Kind
+) -> None:
+    app = start_page("translate", **CROSS | {"kind": kind, "at": "1", "column": "2"})
+    run = open_trained_run("tiny", root=run_root)
+    trace = run_trace(load_weights(run, 60).model, run.tokenizers, CATS)
+    weights, keys = trace.attention[kind][1, 0, 1], token_labels(trace.keys_of(kind))
+    first, second = np.argsort(-weights)[:2]
+    row = said(app)[said(app).index("←") :].splitlines()[0]
+    assert f"{keys[first]} {weights[first]:.3f}" in row
+    assert f"{keys[second]} {weights[second]:.3f}" in row
+    marked = f"**{keys[2]} {weights[2]:.3f}**"
+    assert (marked in row) == (kind == "cross")
+    assert (keys[2] in row.partition(": ")[2].replace("*", "").split()) == (kind == "cross")
 
 
 def test_an_example_opens_with_its_target(

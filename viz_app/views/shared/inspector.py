@@ -55,6 +55,8 @@ from headwise.viz_app.views.shared.widgets import (
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 _MOST_EXAMPLES = 3
+_MOST_KEYS = 3
+"""Keys of the chosen row that are named."""
 
 
 def inspecting(draw: Callable[Given, Result]) -> Callable[Given, Result]:
@@ -86,6 +88,7 @@ def inspector(selection: Selection, trace: Trace | None = None) -> Iterator[None
         with st.container(horizontal=True, gap="small", key="inspected"):
             picture = st.container(width=112)
             _show_ways(selection, measures, head)
+        row = st.container()
         if measures is not None:
             _show_over_training(selection, measures, head)
             _show_examples(selection, measures, head)
@@ -95,6 +98,9 @@ def inspector(selection: Selection, trace: Trace | None = None) -> Iterator[None
                     trace = shown_trace(selection)
             if trace is not None:
                 _show_map(selection, trace, head)
+        if trace is not None:
+            with row:
+                _say_row(trace, head)
 
 
 def _say_what_it_does(selection: Selection, measures: Measures | None, head: Head) -> None:
@@ -221,6 +227,23 @@ def _show_map(selection: Selection, trace: Trace, head: Head) -> None:
     )
     picture = f'<img alt="{escape(alt)}" src="{image}">'
     st.html(f'<div class="small-map" {axes}>{picture}{frames}</div>')
+
+
+def _say_row(trace: Trace, head: Head) -> None:
+    """Write where the chosen row has most of its weight, and the weight of the chosen cell."""
+    row, column = _chosen_cell(head)
+    grid = make_grid(trace, head.kind)
+    weights = trace.attention[head.kind][head.layer, head.head]
+    if row is None or row >= len(weights):
+        return
+    usable = range(weights.shape[1] if grid.allowed is None else int(grid.allowed[row].sum()))
+    keys = sorted(usable, key=lambda key: -weights[row, key])[:_MOST_KEYS]
+    if column in usable:
+        keys = [column, *(key for key in keys if key != column)]
+    said = [escape_markdown(f"{grid.columns[key]} {weights[row, key]:.3f}") for key in keys]
+    if column in usable:
+        said[0] = f"**{said[0]}**"
+    st.caption(f"**{escape_markdown(grid.rows[row])}**: {', '.join(said)}")
 
 
 def _chosen_cell(head: Head) -> tuple[int | None, int | None]:
