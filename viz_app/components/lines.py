@@ -14,6 +14,7 @@ import numpy as np
 
 from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
+from headwise.viz_app.figures.tokens import language_tag
 from headwise.viz_app.records.trace import Floats
 
 LEAST_WEIGHT = 0.01
@@ -84,7 +85,9 @@ def line_data(
             "choose fewer"
         )
     return {
-        "columns": [vars(column) for column in columns],
+        "columns": [
+            vars(column) | {"language": language_tag(column.language)} for column in columns
+        ],
         "bundles": [
             _bundle_data(bundle) | {"colour": colour}
             for bundle, colour in zip(bundles, theme.series, strict=False)

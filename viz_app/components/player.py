@@ -25,6 +25,7 @@ from headwise.viz_app.figures.theme import (
     text_on_weight,
     weight_colour,
 )
+from headwise.viz_app.figures.tokens import language_tag
 from headwise.viz_app.records.trace import Floats
 
 LEVELS = 255
@@ -120,7 +121,7 @@ def player(
         "start": start,
         "opens": opens,
         "content_id": content_id,
-        "language": language,
+        "language": language_tag(language),
         "name": name,
     }
     _mount(key=key, data=data, on_step_change=opened, on_head_change=clicked)

@@ -11,6 +11,7 @@ from typing import Any
 
 from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
+from headwise.viz_app.figures.tokens import language_tag
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,10 @@ def _cell(cell: Cell, theme: Theme) -> dict[str, Any]:
     if isinstance(cell, str):
         return {"text": cell}
     if isinstance(cell, MarkedText):
-        return {"parts": [vars(part) for part in cell.parts], "language": cell.language}
+        return {
+            "parts": [vars(part) for part in cell.parts],
+            "language": language_tag(cell.language),
+        }
     extent = cell.high - cell.low
     ends = sorted(
         (min(max(end, cell.low), cell.high) - cell.low) / extent for end in (0.0, cell.value)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from headwise.model.interface import Side
 from headwise.viz_app.components.assets import component, sent_value
 from headwise.viz_app.figures.theme import Theme, page_colours
-from headwise.viz_app.figures.tokens import short_probability, token_colours
+from headwise.viz_app.figures.tokens import language_tag, short_probability, token_colours
 
 _mount = component("token_buttons")
 
@@ -66,7 +66,7 @@ def token_buttons(
             {"start": start, "stop": stop, "number": short_probability(probability)}
             for start, stop, probability in words
         ],
-        "language": language,
+        "language": language_tag(language),
         "side": side,
         "colours": page_colours(theme),
     }

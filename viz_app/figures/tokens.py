@@ -5,6 +5,7 @@ Every text is escaped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
@@ -41,6 +42,15 @@ def token_colours(theme: Theme, probability: float | None) -> dict[str, str]:
     }
 
 
+def language_tag(language: str) -> str:
+    """Return a language as HTML names it (BCP 47), such as ``eng-Latn`` of ``eng_Latn``.
+
+    What is no code, as of a task with symbols, becomes ``zxx``: no language.
+    """
+    tag = language.replace("_", "-")
+    return tag if re.fullmatch(r"([a-zA-Z]{2,3}(-[a-zA-Z0-9]+)*)?", tag) else "zxx"
+
+
 def folded_text(text: str) -> str:
     """Return a text as HTML that a style may fold to a few lines: a click shows all of it."""
     return f'<details class="folded"><summary><bdi>{escape(text)}</bdi></summary></details>'
@@ -74,7 +84,7 @@ def token_row(
             token = f'<span style="{_WITH_NUMBER}">{token}{below}</span>'
         tokens.append(token)
     return (
-        f'<div class="tokens" lang="{escape(language)}" dir="auto" '
+        f'<div class="tokens" lang="{language_tag(language)}" dir="auto" '
         f'style="line-height:1.7;font-size:1.05rem">{"".join(tokens)}</div>'
     )
 
@@ -126,7 +136,7 @@ def padding_rows(
                 cells += f'<td class="more">… {len([*columns])} more</td>'
         body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
     named = f"Padding mask, {len(rows)} row{'s' * (len(rows) > 1)}"
-    table = f'<table lang="{escape(language)}"><tbody>{body}</tbody></table>'
+    table = f'<table lang="{language_tag(language)}"><tbody>{body}</tbody></table>'
     return region("padding", named, table)
 
 
@@ -172,7 +182,8 @@ def lens_table(
         body += "</tr>"
     sums = "".join(f"<td>{hits} of {len(rows)}</td>" for hits in actual.sum(axis=0))
     table = (
-        f'<table lang="{escape(language)}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'
-        f'<tfoot><tr><th scope="row">✓ at so many positions</th>{sums}</tr></tfoot></table>'
+        f'<table lang="{language_tag(language)}"><thead><tr>{heads}</tr></thead>'
+        f'<tbody>{body}</tbody><tfoot><tr><th scope="row">✓ at so many positions</th>{sums}</tr>'
+        "</tfoot></table>"
     )
     return region("lens", "The lens", table)

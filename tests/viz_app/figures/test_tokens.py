@@ -5,6 +5,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
 import numpy as np
+import pytest
 
 from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 from headwise.viz_app.figures.tokens import lens_table, padding_rows, scale_legend, token_row
@@ -19,6 +20,14 @@ def texts(table: Element) -> list[list[str]]:
 
 def drawn_row(labels: list[str], **changes: Any) -> Element:
     return fromstring(token_row(labels, **({"theme": LIGHT} | changes)))
+
+
+@pytest.mark.parametrize(
+    ("language", "tag"),
+    [("es", "es"), ("eng_Latn", "eng-Latn"), ("", ""), ("symbols", "zxx"), ('"', "zxx")],
+)
+def test_its_language_is_named_as_html_has_it(language: str, tag: str) -> None:
+    assert drawn_row(["a"], language=language).get("lang") == tag
 
 
 def style(token: Element) -> dict[str, str]:
