@@ -105,6 +105,17 @@ _AWAITED = """() => [...document.querySelectorAll(
 """What has yet to be drawn, by the class of what it stands in; see ``_LOOK``."""
 _SEEN = "() => `${document.title}: ${document.querySelector('.stMain')?.innerText ?? ''}`"
 """What a person reads on the page."""
+DRAWN = """() => {
+    if (visible('[class*="st-key-"][class*="-progress"]').length) return undefined;
+    if (visible('.js-plotly-plot').some(gd => !gd.dataset.tabled)) return undefined;
+    const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)
+        ? Array.from(value, plain) : value;
+    const charts = visible('.js-plotly-plot').map(gd => JSON.stringify(gd._fullData.map(
+        trace => [trace.type, plain(trace.x), plain(trace.y), plain(trace.z)])));
+    const components = roots.map(root => root.textContent);
+    return [visible('[data-testid="stMain"]')[0].innerText, ...components, ...charts];
+}"""
+"""All texts, and the data of all charts, once nothing is computed any more."""
 _FIND = """([argument, wanted, tolerance]) => {
     const near = (a, b) => Array.isArray(b)
         ? Array.isArray(a) && a.length === b.length && b.every((each, i) => near(a[i], each))

@@ -64,6 +64,7 @@ def forgive_lost_connection(app: App) -> None:
     app.complaints[:] = [said for said in app.complaints if not any(part in said for part in lost)]
 
 
+@pytest.mark.release
 def test_a_page_comes_back_when_its_replica_is_killed(
     replicas: Replicas, new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace]
 ) -> None:
@@ -93,7 +94,7 @@ def test_a_page_comes_back_when_its_replica_is_killed(
     forgive_lost_connection(app)
 
 
-@pytest.mark.parametrize("key", ["Enter", "End"])
+@pytest.mark.parametrize("key", [pytest.param("Enter", marks=pytest.mark.release), "End"])
 def test_what_is_typed_while_no_replica_answers_is_not_lost(
     replicas: Replicas, new_app: NewApp, traced: Traced, key: str
 ) -> None:
@@ -111,6 +112,7 @@ def test_what_is_typed_while_no_replica_answers_is_not_lost(
     forgive_lost_connection(app)
 
 
+@pytest.mark.release
 def test_what_is_drawn_again_is_sent_again(app: App) -> None:
     """By its hash alone, a browser that has dropped it meanwhile would lose its connection."""
     received = app.frames("framereceived")
@@ -152,6 +154,7 @@ def expect_translation(
     expect(app.page.locator(".stAlert")).to_have_count(0)
 
 
+@pytest.mark.release
 def test_page_is_reloaded_and_closed_while_the_app_computes(
     new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace]
 ) -> None:

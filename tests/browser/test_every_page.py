@@ -10,23 +10,17 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from benchmarks.parts.web_vitals import OBSERVE, jumped
-from headwise.model.checkpoint import TrainedRun, load_weights
-from headwise.viz_app.analysis.embeddings import cosine_similarity
-from headwise.viz_app.analysis.inside import follow_head
-from headwise.viz_app.analysis.labels import token_labels
+from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.layer import run_layer_trace
-from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.panels import SECONDS_BETWEEN_LOOKS
-from tests.browser.driver import App, NewApp, Traced, contrast_to_ground, rgb
-from tests.floats import rounding
+from tests.browser.driver import App, NewApp, Traced, rgb
+
+pytestmark = pytest.mark.release
 
 SENTENCE = "The old woman did not open the window."
 LONG = "I am hungry and I would like to eat something now, please."
 VERY_LONG = " ".join(["When the old teacher came back, the children asked him why."] * 6)
-TARGET = "La anciana no abrió la ventana."
-LINK = {"q": SENTENCE, "target": TARGET, "kind": "encoder_self", "layer": "2", "head": "3"}
 TEXTS_OF_OURS = (".st-key-large .xtick text", ".st-key-about-run p")
 """A label of a map, and what is said of the run."""
 RIGHT_EDGES = "all => all.map(element => element.getBoundingClientRect().right)"
@@ -132,67 +126,6 @@ def test_a_map_is_seen_where_plotly_draws_it_before_plotly_is_there(
 def not_near(a: list[float], b: list[float]) -> bool:
     """Whether two places are more than some pixels apart, which an eye would see."""
     return bool(np.abs(np.subtract(a, b)).max() > 4)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_is_drawn_as_the_link_says(
-    new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace], scheme: str
-) -> None:
-    step, theme = run.steps()[-2], {"light": LIGHT, "dark": DARK}[scheme]
-    trace = trace_at(step, SENTENCE, tuple(run.tokenizers.encode_target(TARGET)))
-    layer = run_layer_trace(load_weights(run, step).model, trace, "encoder_self", layer=1)
-    steps = follow_head(layer.attention, head=2, row=0)
-    stages = np.stack([steps.products, steps.scaled, steps.masked])
-    tokens = trace.source_embedding.tokens
-    similarity = cosine_similarity(tokens, tokens)
-    last = load_weights(run, run.steps()[-1]).model
-    later = run_trace(last, run.tokenizers, SENTENCE, trace.target_ids)
-    first, second = (each.attention["encoder_self"][1, 2] for each in (trace, later))
-    pages = (
-        ("Translate", {}, "large", first),
-        ("Model", {"section": "Masks & checks"}, "causal", np.tri(len(trace.consumed))),
-        ("Inside a head", {"inside": "2 Scores, softmax"}, "stages", stages),
-        ("Model", {"section": "Neighbours"}, "similarity", similarity),
-        ("Training", {"training": "compare", "shared": "own"}, "difference", second - first),
-    )
-    app = new_app(color_scheme=scheme)
-    app.open(step=step, **LINK)
-    seen = pages if scheme == "light" else pages[:2]  # what has colours of its own
-    for place, (title, choices, key, cells) in enumerate(seen):
-        if place:
-            app.go_to(title)
-            app.choose(**choices)
-        largest = float(np.nanmax(np.abs(cells), initial=1, where=np.isfinite(cells)))
-        app.expect_drawn(key, cells, tolerance=rounding(np.float32, largest))
-        app.expect_address(**(LINK | {"step": str(step)}))
-        expect(app.page.locator(".stAlert")).to_have_count(0)
-        undescribed = app.page.locator(".stPlotlyChart:not([aria-label]):not(:has([aria-label]))")
-        expect(undescribed).to_have_count(0)
-        if key == "causal":
-            masked = app.page.locator(".padding td.masked").first
-            expect(masked).to_have_css("background-color", rgb(theme.masked))
-            expect(masked).to_have_css("color", rgb(theme.text))
-    app.go_to("Translate")
-    app.expect_field("target", TARGET)
-    app.expect_text("translation", TARGET)
-    for axis in "xy":
-        app.expect_labels("large", axis, token_labels(trace.source))
-
-    for place in (".st-key-large .xtick", ".st-key-large .ytick", ".st-key-mosaic .ytick"):
-        contrast, ground = contrast_to_ground(app.page.locator(f"{place} text").first)
-        assert contrast >= 4.5
-        assert ground < 0.1 if scheme == "dark" else ground > 0.9
-
-
-def test_on_a_phone_the_page_has_its_name_and_the_map_comes_before_words(new_app: NewApp) -> None:
-    app = new_app(viewport={"width": 390, "height": 844})
-    app.open(q=SENTENCE)
-    name = "() => getComputedStyle(document.querySelector('.stAppHeader'), '::after').content"
-    app.expect(name, '"Translate"')
-    order = ("head-toolbar", "map-toolbar", "head-line", "large-box", "mosaic-box", "head-words")
-    tops = [app.find(TOP, f".st-key-{key}") for key in order]
-    assert tops == sorted(tops)
-    assert tops[3] < 844 * 0.6
 
 
 def test_maps_that_are_compared_stand_beside_all_heads_with_no_place_left_empty(
@@ -377,15 +310,6 @@ def test_tab_goes_on_into_what_is_drawn_when_it_is_seen(new_app: NewApp) -> None
     app.page.keyboard.press("Tab")
     app.page.locator(".st-key-at").wait_for()
     app.expect("() => document.activeElement.closest('.st-key-at') !== null", True)
-
-
-def test_plotly_is_loaded_before_there_is_a_chart(app: App) -> None:
-    app.load_always()
-    app.open("/learn")
-    loaded = """() => performance.getEntriesByType('resource')
-        .filter(file => file.name.includes('/PlotlyChart.')).length"""
-    app.expect(loaded, 1)
-    assert app.page.locator(".stPlotlyChart").count() == 0
 
 
 # A long sentence

@@ -6,12 +6,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from headwise.model.checkpoint import CHECKPOINTS
 from tests.browser.driver import NewApp
 
 
+@pytest.mark.release
 def test_a_file_is_put_into_the_field_and_measured(
     serve: Callable[..., str], new_app: NewApp, tmp_path: Path
 ) -> None:

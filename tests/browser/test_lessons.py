@@ -19,6 +19,8 @@ from headwise.viz_app.views.state import View, decode
 from tests.browser.driver import App, NewApp
 from tests.viz_app.lessons.asked import asked_of
 
+pytestmark = pytest.mark.release
+
 SENTENCE = "Where is my book?"
 LESSONS, _ = read_lessons([SHIPPED])
 WALKED = ("copy", "alignment", "stream", "why")
@@ -61,10 +63,9 @@ def answer(app: App, step: Step, question: Question, asked: Asked, at: Place) ->
             app.page.locator(f".st-key-lesson-choice-{place} button").click()
 
 
-@pytest.mark.parametrize("name", WALKED)
-def test_a_lesson_is_walked_through(app: App, name: str) -> None:
+def walk_through(app: App, name: str) -> None:
+    """Answer all steps of a lesson, from *Learn* on and back there."""
     lesson = LESSONS[name]
-    app.open("/learn", q=SENTENCE)
     app.page.locator(f".st-key-lesson-{name}").click(position={"x": 8, "y": 8})  # beside its button
     for number, step in enumerate(lesson.steps, 1):
         view, page = opened_at(app, lesson, number)
@@ -84,6 +85,12 @@ def test_a_lesson_is_walked_through(app: App, name: str) -> None:
     app.page.locator(".st-key-lesson-next button").click()
     expect(app.page.locator(f".st-key-lesson-{name}")).to_contain_text("done")
     app.expect_address(lessons=name)
+
+
+@pytest.mark.parametrize("name", WALKED[1:])  # test_flows.py has the first
+def test_a_lesson_is_walked_through(app: App, name: str) -> None:
+    app.open("/learn", q=SENTENCE)
+    walk_through(app, name)
 
 
 def test_the_lessons_that_are_walked_through_are_answered_in_every_way() -> None:
@@ -114,27 +121,6 @@ def test_a_click_just_when_the_page_looks_for_news_is_answered(app: App) -> None
     assert clicked
     app.page.locator(".st-key-lesson .stAlert").wait_for()
     app.expect_address(lesson_answer="0")
-
-
-def test_a_step_is_answered_by_keyboard_on_a_phone(new_app: NewApp) -> None:
-    lesson = LESSONS["rows"]
-    app = new_app(viewport={"width": 390, "height": 844}, color_scheme="dark")
-    app.open("/", q=SENTENCE)
-    app.page.locator(".st-key-first-lesson button").press("Enter")
-    view, _ = opened_at(app, lesson, 1)
-    question, _ = question_of(lesson, lesson.steps[0], view)
-    (_, column), *_ = question.right
-    app.page.locator(".st-key-large_cells .walker").focus()
-    for _ in range(column):
-        app.page.keyboard.press("ArrowRight")
-    app.page.keyboard.press("Enter")
-    said = app.page.locator(".st-key-lesson .stAlert")
-    expect(said).to_contain_text("Right.")
-    wide = app.find("() => document.documentElement.scrollWidth")
-    assert wide <= 390
-    app.page.locator(".st-key-lesson-leave button").press("Enter")
-    expect(app.page.locator(".st-key-lesson")).to_have_count(0)
-    app.expect_address(lesson=None, lessons="rows:1:1")
 
 
 def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(new_app: NewApp) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from playwright.sync_api import expect
 
 from headwise.model.interface import KINDS, Kind
@@ -25,6 +26,8 @@ from tests.browser.driver import (
     heavy_cells,
     lines_locator,
 )
+
+pytestmark = pytest.mark.release
 
 SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."

@@ -1,138 +1,32 @@
-"""Choices that pages share, made by hand: who opens the link sees the same.
+"""Pages are what the address says, as one goes from one to another, and back.
 
-All choices are made without a browser in ``tests/viz_app/views/test_links.py``.
+All choices are made without a browser in ``tests/viz_app/views/test_links.py``, and at random by
+``tests/robustness/walk.py``.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Callable
+from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
-from playwright.sync_api import Locator, TimeoutError
+from playwright.sync_api import expect
 
-from headwise.viz_app.views.state import parameter_of
-from tests.browser.driver import App, NewApp, cited_view
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.embeddings import cosine_similarity
+from headwise.viz_app.analysis.inside import follow_head
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.browser.driver import NewApp, contrast_to_ground, rgb
+from tests.floats import rounding
 
 SENTENCE = "We saw three black cats on the white roof."
-SHARED: list[tuple[str, dict[str, str], str]] = [
-    ("translate", {}, "run step sentence"),
-    ("translate", {}, "kind layer head units"),
-    ("translate", {}, "target"),
-    ("translate", {"below": "beam"}, "decoding beam hypothesis"),
-    ("translate", {"below": "off"}, "strengths"),
-    ("why", {}, "instead"),
-    ("inside", {}, "pictures paper printed"),
-    ("model", {"section": "input"}, "side"),
-    ("training", {"training": "heads"}, "measure"),
-    ("errors", {"errors": "pairs"}, "steps_axis"),
-]
-"""Page, what the address has at first, and shared choices that are then made, in their order."""
-BY_HAND = [SHARED[place] for place in (0, 3, 4, 6)]
-"""Those of every kind of widget, in the page and in menus."""
-_DRAWN = """() => {
-    if (visible('[class*="st-key-"][class*="-progress"]').length) return undefined;
-    if (visible('.js-plotly-plot').some(gd => !gd.dataset.tabled)) return undefined;
-    const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)
-        ? Array.from(value, plain) : value;
-    const charts = visible('.js-plotly-plot').map(gd => JSON.stringify(gd._fullData.map(
-        trace => [trace.type, plain(trace.x), plain(trace.y), plain(trace.z)])));
-    const components = roots.map(root => root.textContent);
-    return [visible('[data-testid="stMain"]')[0].innerText, ...components, ...charts];
-}"""
-"""All texts, and the data of all charts, once nothing is computed any more."""
-
-
-def use(app: App, widget: Locator) -> None:
-    """Choose something else in a widget, whatever its kind."""
-    if widget.get_by_role("radio").count():
-        widget.locator("[aria-checked=false]").first.click()
-    elif widget.get_by_role("switch").count():
-        widget.locator("label").first.click()
-    elif widget.get_by_role("slider").count():
-        slider = widget.get_by_role("slider").first
-        before = slider.input_value()
-        slider.press("ArrowLeft")
-        if slider.input_value() == before:  # it is at its lowest
-            slider.press("ArrowRight")
-    elif widget.get_by_role("spinbutton").count():
-        widget.get_by_role("spinbutton").fill("0.5")
-        widget.get_by_role("spinbutton").press("Enter")
-    elif widget.locator("[data-tag]").count():
-        widget.get_by_role("combobox").press("Backspace")
-    elif widget.get_by_role("combobox").count():
-        widget.get_by_role("combobox").click()
-        app.page.get_by_role("option", selected=False).last.click(timeout=5_000)
-        app.page.keyboard.press("Escape")
-    else:
-        widget.locator("input, textarea").fill("El gato.")
-        widget.locator("input, textarea").press("Enter")
-
-
-def change(app: App, name: str) -> None:
-    """Make another choice, as often as it takes, until the address says so.
-
-    (A list that is drawn anew while it is open closes without a choice.)
-    """
-    look = "name => new URLSearchParams(location.search).getAll(name).join()"
-    changed = f"([name, before]) => ({look})(name) !== before"
-    parameter = parameter_of(name)
-    widget = app.widget(name)
-    with app.menu_of(name):
-        widget.wait_for()
-        before = app.find(look, parameter)
-        for _ in range(10):
-            with suppress(TimeoutError):
-                use(app, widget)
-                app.page.wait_for_function(changed, arg=[parameter, before], timeout=10_000)
-                return
-        raise AssertionError(f"{name} cannot be chosen")
-
-
-@pytest.mark.parametrize(
-    ("page", "at_first", "choices"), BY_HAND, ids=[choices for _, _, choices in BY_HAND]
-)
-def test_who_opens_the_link_sees_the_same(
-    new_app: NewApp, page: str, at_first: dict[str, str], choices: str
-) -> None:
-    high = {"width": 1440, "height": 3000}  # a list closes when the page scrolls
-    app = new_app(viewport=high)
-    app.open("/" if page == "translate" else f"/{page}", q=SENTENCE, **at_first)
-    for choice in choices.split():
-        change(app, choice)
-    app.rest()
-    address = urlsplit(app.page.url)
-    link, *citations = app.link_and_citations()
-    for citation in citations[:1]:  # the second is the same in BibTeX
-        assert cited_view(citation) == parse_qs(urlsplit(link).query, keep_blank_values=True)
-    again = new_app(viewport=high)
-    again.open(f"{address.path}?{urlsplit(link).query}")
-    for one, other in ((again, app), (app, again)):  # what goes on in slices may rest on either
-        if one.find(_DRAWN, wanted=other.find(_DRAWN), patience=20_000) == other.find(_DRAWN):
-            break
-    else:
-        again.expect(_DRAWN, app.find(_DRAWN))
-    assert again.page.url == app.page.url
-
-
-def test_a_link_leaves_out_the_choices_of_other_pages(app: App) -> None:
-    app.open(q=SENTENCE, style="lines", units="words")
-    app.go_to("Training")
-    app.choose(training="heads")
-    app.expect_address(training="heads", units="words", style="lines")
-    link, *_ = app.link_and_citations()
-    assert parse_qs(urlsplit(link).query).keys() == {"run", "step", "q", "training", "units"}
-
-
-def test_the_link_is_of_what_is_shown_when_the_menu_opens(app: App) -> None:
-    app.open(q=SENTENCE)
-    app.choose(head="2")
-    for choices in ({"head": "2"}, {"head": "4", "kind": "encoder_self"}):
-        app.choose(**choices)
-        app.expect_address(**choices)
-        link, *_ = app.link_and_citations()
-        asked = parse_qs(urlsplit(link).query)
-        assert choices.items() <= {name: each[0] for name, each in asked.items()}.items()
+OLD, TARGET = "The old woman did not open the window.", "La anciana no abrió la ventana."
+LINK = {"q": OLD, "target": TARGET, "kind": "encoder_self", "layer": "2", "head": "3"}
 
 
 def test_going_back_shows_one_view_after_another(new_app: NewApp) -> None:
@@ -151,3 +45,53 @@ def test_going_back_shows_one_view_after_another(new_app: NewApp) -> None:
         app.expect_chosen(head=head or "1")
     app.page.go_forward()
     app.expect_chosen(head="2")
+
+
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.release)])
+def test_every_page_is_drawn_as_the_link_says(
+    new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace], scheme: str
+) -> None:
+    step, theme = run.steps()[-2], {"light": LIGHT, "dark": DARK}[scheme]
+    trace = trace_at(step, OLD, tuple(run.tokenizers.encode_target(TARGET)))
+    layer = run_layer_trace(load_weights(run, step).model, trace, "encoder_self", layer=1)
+    steps = follow_head(layer.attention, head=2, row=0)
+    stages = np.stack([steps.products, steps.scaled, steps.masked])
+    tokens = trace.source_embedding.tokens
+    similarity = cosine_similarity(tokens, tokens)
+    last = load_weights(run, run.steps()[-1]).model
+    later = run_trace(last, run.tokenizers, OLD, trace.target_ids)
+    first, second = (each.attention["encoder_self"][1, 2] for each in (trace, later))
+    pages = (
+        ("Translate", {}, "large", first),
+        ("Model", {"section": "Masks & checks"}, "causal", np.tri(len(trace.consumed))),
+        ("Inside a head", {"inside": "2 Scores, softmax"}, "stages", stages),
+        ("Model", {"section": "Neighbours"}, "similarity", similarity),
+        ("Training", {"training": "compare", "shared": "own"}, "difference", second - first),
+    )
+    app = new_app(color_scheme=scheme)
+    app.open(step=step, **LINK)
+    seen = pages if scheme == "light" else pages[:2]  # what has colours of its own
+    for place, (title, choices, key, cells) in enumerate(seen):
+        if place:
+            app.go_to(title)
+            app.choose(**choices)
+        largest = float(np.nanmax(np.abs(cells), initial=1, where=np.isfinite(cells)))
+        app.expect_drawn(key, cells, tolerance=rounding(np.float32, largest))
+        app.expect_address(**(LINK | {"step": str(step)}))
+        expect(app.page.locator(".stAlert")).to_have_count(0)
+        undescribed = app.page.locator(".stPlotlyChart:not([aria-label]):not(:has([aria-label]))")
+        expect(undescribed).to_have_count(0)
+        if key == "causal":
+            masked = app.page.locator(".padding td.masked").first
+            expect(masked).to_have_css("background-color", rgb(theme.masked))
+            expect(masked).to_have_css("color", rgb(theme.text))
+    app.go_to("Translate")
+    app.expect_field("target", TARGET)
+    app.expect_text("translation", TARGET)
+    for axis in "xy":
+        app.expect_labels("large", axis, token_labels(trace.source))
+
+    for place in (".st-key-large .xtick", ".st-key-large .ytick", ".st-key-mosaic .ytick"):
+        contrast, ground = contrast_to_ground(app.page.locator(f"{place} text").first)
+        assert contrast >= 4.5
+        assert ground < 0.1 if scheme == "dark" else ground > 0.9

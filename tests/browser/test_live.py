@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from playwright.sync_api import expect
 
 from headwise.model.checkpoint import open_trained_run, steps_of
@@ -17,6 +18,8 @@ from headwise.viz_app.views.shared.panels import SECONDS_BETWEEN_LOOKS
 from tests.browser.driver import App, NewApp
 from tests.imports import ROOT
 from tests.tiny import start_training, tiny_training
+
+pytestmark = pytest.mark.release
 
 STEP = "() => +new URL(location).searchParams.get('step')"
 

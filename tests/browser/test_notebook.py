@@ -16,6 +16,8 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import to_notebook
 from headwise.viz_app.trace.sentence import run_trace
 
+pytestmark = pytest.mark.release
+
 COLOURS = """(canvas, [rows, columns]) => {
     const [left, top, size] = canvas.dataset.cells.split(" ").map(Number);
     const ratio = canvas.width / parseFloat(canvas.style.width);

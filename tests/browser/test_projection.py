@@ -24,6 +24,8 @@ from headwise.viz_app.records.trace import Floats
 from tests.browser.driver import App, Traced
 from tests.floats import near
 
+pytestmark = pytest.mark.release
+
 SENTENCE = "The dog sees the old man."
 CANVAS = ".stage canvas"
 OPACITY = """(canvas, places) => {

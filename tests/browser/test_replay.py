@@ -18,6 +18,8 @@ from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.records.trace import Floats, Trace
 from tests.browser.driver import NAMES, App, Motion, Traced, asked, rgb, step_label
 
+pytestmark = pytest.mark.release
+
 SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."
 PLAYED = "The old man gave the little girl a red apple."

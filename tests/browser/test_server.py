@@ -27,11 +27,16 @@ from benchmarks.load_server import APP, ROOT
 from tests.browser.conftest import PORT
 from tests.browser.driver import NewApp
 
-WAYS = {
-    "streamlit run": (*APP, *PORT),
-    "python -m headwise.viz_app": ("-m", "headwise.viz_app", "--port", "0"),
-    "headwise": (str(Path(sys.executable).with_name("headwise")), "--port", "0"),
-}
+WAYS = [
+    pytest.param((*APP, *PORT), id="streamlit run"),
+    *(
+        pytest.param((*command, "--port", "0"), id=way, marks=pytest.mark.release)
+        for way, command in {
+            "python -m headwise.viz_app": ("-m", "headwise.viz_app"),
+            "headwise": (str(Path(sys.executable).with_name("headwise")),),
+        }.items()
+    ),
+]
 OPEN = """
 [server]
 address = "0.0.0.0"
@@ -43,7 +48,7 @@ showErrorDetails = "full"
 """The opposite of what the app asks for, in the settings of the folder where it is started."""
 
 
-@pytest.mark.parametrize("command", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("command", WAYS)
 def test_started_from_any_folder_it_listens_on_this_machine_only(
     serve: Callable[..., str], new_app: NewApp, tmp_path: Path, command: Sequence[str]
 ) -> None:
@@ -69,7 +74,13 @@ def test_started_from_any_folder_it_listens_on_this_machine_only(
 # What visitors are told who send what no page sends
 
 PATIENCE = 60.0
-WIDGETS = ("sentence", "target", "decoding", "kind", "mosaic", "source_tokens", "example")
+WIDGETS = [
+    "sentence",
+    *(
+        pytest.param(each, marks=pytest.mark.release)
+        for each in ("target", "decoding", "kind", "mosaic", "source_tokens", "example")
+    ),
+]
 FORGED = {
     "string_value": "x",
     "int_value": 7,
@@ -153,6 +164,7 @@ def test_forged_values_are_answered_in_words(failing_address: str, key: str) -> 
     assert all("Headwise itself" in each or "error" in each for each in told)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("content", [b"\xff\xff", "a text"])
 def test_what_is_no_message_ends_the_connection(failing_address: str, content: bytes | str) -> None:
     with session(failing_address) as socket:

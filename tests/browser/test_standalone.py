@@ -91,6 +91,7 @@ def test_a_page_from_disk_draws_every_head_without_a_network(
         expect_large(page, kind, trace.attention[kind][2, 1])  # each has a choice of its own
 
 
+@pytest.mark.release
 def test_markup_in_a_page_from_disk_is_text(
     open_page: Callable[[bytes], Page], run: TrainedRun, trace_at: Callable[..., Trace]
 ) -> None:
@@ -108,6 +109,7 @@ def test_markup_in_a_page_from_disk_is_text(
     assert page.evaluate("window.__hacked") is None
 
 
+@pytest.mark.release
 def test_a_page_from_disk_is_legible_in_both_themes(
     open_page: Callable[[bytes], Page], trace: Trace
 ) -> None:

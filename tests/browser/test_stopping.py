@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.driver import App
+
+pytestmark = pytest.mark.release
 
 LONG = " ".join(["The old man gave the little girl a red apple in the big garden."] * 12)
 WHILE_IT_GOES_ON = "[class*='st-key-patching-progress']"

@@ -86,6 +86,7 @@ HOSTILE_PAGES: list[tuple[str, dict[str, str], list[int]]] = [
 """Pages, and how often the name of the run and all else that is said stand there."""
 
 
+@pytest.mark.release
 def test_what_files_and_links_say_is_text_on_every_page(
     new_app: NewApp, serve: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -155,6 +156,7 @@ def markdown_address(
     return serve(folder, command=COMMAND)
 
 
+@pytest.mark.release
 def test_escaped_texts_are_drawn_letter_for_letter(
     new_app: NewApp, markdown_address: str, texts: dict[str, list[str]]
 ) -> None:

@@ -5,10 +5,13 @@ The long form is ``python -m tests.robustness.walk``.
 
 from __future__ import annotations
 
+import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from tests.browser.driver import App, NewApp
 from tests.robustness.walk import TEXTS, Walker
+
+pytestmark = pytest.mark.release
 
 FORCED = "La chica tiene una pelota roja."
 
