@@ -64,8 +64,8 @@ class PretrainedModel(nn.Module):
     ``encoder``, ``decoder`` and ``logits`` hold the hook points, ``inner`` the model.
     """
 
-    def __init__(self, inner: PreTrainedModel) -> None:
-        """Put hook points beside a model.
+    def __init__(self, inner: PreTrainedModel, *, reached: bool = False) -> None:
+        """Put hook points beside a model, of which it is known whether they are ``reached``.
 
         Raises:
             CheckpointError: if its family is none that can be opened.
@@ -85,7 +85,7 @@ class PretrainedModel(nn.Module):
         self.special_ids = special_ids(inner, of_encoder, of_decoder)
         self.origin = NO_ORIGIN
         self.eval()
-        if self.device.type != "meta":
+        if not reached and self.device.type != "meta":
             require_reached(self)
 
     def _put_points(self, inner: PreTrainedModel, families: Sequence[Family]) -> tuple[Part, Part]:

@@ -12,8 +12,8 @@ import copy
 import hashlib
 import itertools
 import re
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,7 @@ from headwise.model.pretrained.adapters import (
     resize,
     untie_saved,
 )
+from headwise.model.pretrained.again import Modules
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.checkpoint_folder import (
     MODEL_CONFIG,
@@ -65,7 +66,7 @@ from headwise.model.pretrained.tokenizers import (
     load_tokenizer,
     load_tokenizers,
 )
-from headwise.model.pretrained.weights_files import are_whole, tensors_in, weights_files
+from headwise.model.pretrained.weights_files import are_whole, shapes_in, tensors_in, weights_files
 
 # (GPT-2 once saved the causal mask.)
 _IN_LAYER = re.compile(r"\.(layers?|block|h)\.\d+\.(?!(attn|crossattention)\.(masked_)?bias$)")
@@ -88,6 +89,11 @@ class PretrainedRun:
     @cached_property
     def _named(self) -> dict[int, Path]:
         """Folders that were found, whose names say their steps."""
+        return {}
+
+    @cached_property
+    def _modules(self) -> dict[torch.dtype, Modules]:
+        """The modules of the first checkpoint that was loaded in a type."""
         return {}
 
     def _folder_of(self, step: int) -> Path:
@@ -287,11 +293,43 @@ class PretrainedRun:
         folder = base_folder(adapter)
         check_files(folder)
         files = weights_files(folder)
-        empty = self._empty.inner
         _, shapes, numbers = self._built
         check_shapes(shapes, numbers, files)
         if told := why_too_large(numbers * dtype.itemsize):
             raise CheckpointError(f"{files[0]}: {told}")
+        again = self._loaded_again(files, dtype) if folder == adapter else None
+        inner = self._loaded(files, dtype) if again is None else again
+        if folder != adapter:
+            check_files(adapter)
+            files = weights_files(adapter)
+            with quiet():
+                if (tokens := new_vocabulary(adapter)) is not None:
+                    resize(inner, tokens)
+                inner = merge(inner, adapter, within=run_folder_of(adapter))
+        for name, tensor in itertools.chain(inner.named_parameters(), inner.named_buffers()):
+            if not bool(tensor.isfinite().all()):
+                raise CheckpointError(
+                    f"{files[0]}: {name}: expected finite numbers, got others: the training "
+                    "diverged, or its weights are beyond float16"
+                )
+        _drop_images(inner)
+        inner.generation_config = self._generation
+        modules = None
+        if again is None and folder == adapter and len(weights_by_step(self.folder)) > 1:
+            with suppress(ValueError, RuntimeError):  # each is loaded as the first then
+                modules = Modules(inner, _read_all(tensors_in(files, shapes)))
+        try:
+            model = PretrainedModel(inner, reached=again is not None)
+        except ValueError as error:
+            raise self._no_model(error) from error
+        if modules is not None:
+            self._modules[dtype] = modules
+        model.origin = Origin(self.name, step, self.sha256(step))
+        return Checkpoint(model)
+
+    def _loaded(self, files: Sequence[Path], dtype: torch.dtype) -> Any:
+        """Load the whole weights of a checkpoint as ``transformers`` does."""
+        empty = self._empty.inner
         try:
             places = tensors_in(files, empty.state_dict().keys())
             with quiet(), ExitStack() as stack:
@@ -327,27 +365,20 @@ class PretrainedRun:
                     + "".join(f" (there is {name})" for name in others)
                     + "; are these the weights of this config.json?"
                 )
-        if folder != adapter:
-            check_files(adapter)
-            files = weights_files(adapter)
-            with quiet():
-                if (tokens := new_vocabulary(adapter)) is not None:
-                    resize(inner, tokens)
-                inner = merge(inner, adapter, within=run_folder_of(adapter))
-        for name, tensor in itertools.chain(inner.named_parameters(), inner.named_buffers()):
-            if not bool(tensor.isfinite().all()):
-                raise CheckpointError(
-                    f"{files[0]}: {name}: expected finite numbers, got others: the training "
-                    "diverged, or its weights are beyond float16"
-                )
-        _drop_images(inner)
-        inner.generation_config = self._generation
-        try:
-            model = PretrainedModel(inner)
-        except ValueError as error:
-            raise self._no_model(error) from error
-        model.origin = Origin(self.name, step, self.sha256(step))
-        return Checkpoint(model)
+        return inner
+
+    def _loaded_again(self, files: Sequence[Path], dtype: torch.dtype) -> Any:
+        """Fill the modules of another checkpoint; None where there are none yet that the files fit.
+
+        Files that cannot be read are left to ``_loaded``, which says why.
+        """
+        if (modules := self._modules.get(dtype)) is None:
+            return None
+        with suppress(CheckpointError, SafetensorError, OSError):
+            places, shapes = tensors_in(files, self._built[1]), shapes_in(files)
+            if modules.fit({name: shapes[place] for name, place in places.items()}):
+                return modules.filled(_read_all(places))
+        return None
 
     def sha256(self, step: int) -> str:
         """Return a hash of the weights of a step."""
@@ -395,6 +426,14 @@ def _untie(inner: Any, files: Sequence[Path]) -> None:
                 module, _, name = one.rpartition(".")
                 empty = torch.nn.Parameter(torch.empty_like(inner.get_parameter(one)))
                 setattr(inner.get_submodule(module), name, empty)
+
+
+def _read_all(places: Mapping[str, tuple[Path, str]]) -> dict[str, torch.Tensor]:
+    """Return the tensors at these places, where their files are mapped into memory."""
+    with ExitStack() as stack:
+        files = {path for path, _ in places.values()}
+        opened = {path: stack.enter_context(safe_open(path, "pt")) for path in files}
+        return {name: opened[path].get_tensor(its) for name, (path, its) in places.items()}
 
 
 def _read_tensor(path: Path, name: str) -> torch.Tensor:
