@@ -16,11 +16,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from headwise.viz_app.analysis.embeddings import (
-    most_frequent,
-    principal_components,
-    sides_of_tokens,
-)
+from headwise.viz_app.analysis.embeddings import most_frequent, sides_of_tokens
 from headwise.viz_app.components.scatter import scatter
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.model.input import TraceSide
@@ -33,6 +29,7 @@ from headwise.viz_app.views.shared.vocabulary import (
     choose_number,
     choose_tokens,
     cloud_of,
+    plane_of,
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import choose_one, show_heading
@@ -122,12 +119,7 @@ def _project(
     """Return points in the plane and a note on them; None if a person has to start it first."""
     key = (vocabulary.weights, vocabulary.table_side, len(ids))
     if method == "PCA":
-        components = cached(
-            "principal components",
-            key,
-            lambda: principal_components(vocabulary.table[ids]),
-            facts=lambda _: {"tokens": len(ids)},
-        )
+        components = plane_of(*key, lambda: vocabulary.table[ids])
         first, second = (f"{share:.1%}" for share in components.shares)
         return components.points, (
             f"PCA of the embeddings less their mean: the first direction, from left to right, has "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from headwise.model.interface import Side
 from headwise.model.run_info import Counts
 from headwise.model.spelling import token_of
-from headwise.viz_app.analysis.embeddings import frequency_groups
+from headwise.viz_app.analysis.embeddings import Components, frequency_groups, principal_components
 from headwise.viz_app.analysis.labels import next_token_label, token_label, vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats
@@ -192,6 +192,19 @@ def cloud_of(vocabulary: SideVocabulary, ids: NDArray[np.int64], points: Floats)
         group=group,
         groups=groups,
         ordered=vocabulary.counted,
+    )
+
+
+def plane_of(weights: str, side: str, number: int, rows: Callable[[], Floats]) -> Components:
+    """Return the first two principal components of the embeddings of the most frequent tokens.
+
+    ``weights`` is the sha256 of a checkpoint, ``side`` the ``table_side`` of its vocabulary.
+    """
+    return cached(
+        "principal components",
+        (weights, side, number),
+        lambda: principal_components(rows()),
+        facts=lambda _: {"tokens": number},
     )
 
 

@@ -14,12 +14,12 @@ from headwise.viz_app.analysis.embeddings import (
     all_pairs,
     most_frequent,
     pair_cosines,
-    project_together,
+    rotate_onto,
 )
 from headwise.viz_app.components.scatter import Frames, scatter
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.caches import embeddings_of, trace_of, weights_of
+from headwise.viz_app.views.caches import embeddings_of, source_of, translation_of, weights_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
@@ -29,6 +29,7 @@ from headwise.viz_app.views.shared.vocabulary import (
     choose_number,
     choose_tokens,
     cloud_of,
+    plane_of,
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import (
@@ -142,8 +143,8 @@ def _show_pair_cosines(
 def _tokens(selection: Selection, side: Side) -> tuple[SideVocabulary, list[int]]:
     """Ask for tokens, at first some of the sentence; return the vocabulary and their ids."""
     vocabulary = vocabulary_of(selection, side)
-    trace = trace_of(selection.run, selection.step, selection.text)
-    own = trace.source.ids if side == "source" else trace.predicted.ids
+    run, step, text = selection.run, selection.step, selection.text
+    own = source_of(run, text) if side == "source" else translation_of(run, step, text)[1:]
     letters = {id: sum(map(str.isalpha, vocabulary.labels[id])) for id in dict.fromkeys(own)}
     longest = sorted(letters, key=lambda id: -letters[id])[:_MOST_TOKENS]
     return vocabulary, choose_tokens(
@@ -219,14 +220,16 @@ def _moved(
     frame: int,
 ) -> tuple[Floats, Components]:
     """Project some tokens of a checkpoint, (n, 2), into the plane of another, turned onto it."""
-    run = selection.run
+    run, tokens = selection.run, tuple(ids.tolist())
+    asked, onto = (weights_of(run, one).sha256 for one in (step, frame))
 
-    def compute() -> tuple[Floats, Components]:
-        asked, onto = (
-            embeddings_of(run, one, vocabulary.side, tuple(ids.tolist())) for one in (step, frame)
-        )
-        points, plane = project_together([asked], onto)
-        return points[0], plane
+    def rows(step: int) -> Floats:
+        return embeddings_of(run, step, vocabulary.side, tokens)
 
-    weights = tuple(weights_of(run, one).sha256 for one in (step, frame))
-    return cached("movement", (weights, vocabulary.table_side, len(ids)), compute)
+    plane = plane_of(onto, vocabulary.table_side, len(ids), lambda: rows(frame))
+    points = cached(
+        "movement",
+        (asked, onto, vocabulary.table_side, len(ids)),
+        lambda: rotate_onto(rows(step), rows(frame)) @ plane.directions,
+    )
+    return points, plane
