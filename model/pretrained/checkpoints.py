@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from headwise.model.files import CheckpointError, NoCheckpointYetError
@@ -33,12 +35,18 @@ from headwise.model.pretrained.checkpoint_folder import (
     step_of,
 )
 from headwise.model.pretrained.weights_files import (
+    INDEX,
     NO_WEIGHTS,
+    WEIGHTS,
     are_whole,
     weights_files,
     why_not_read,
 )
 
+_READ = ("", *(f"/{name}" for name in (MODEL_CONFIG, STATE, WEIGHTS, INDEX)))
+"""A folder, and the files in it that say what it is."""
+_SETTLED = 100_000_000
+"""Nanoseconds: systems give two changes within some milliseconds the same time."""
 _MOST_NAMES = 5
 """Folders that a remark names, at most."""
 
@@ -51,6 +59,8 @@ class Found:
     """Folders with weights, in the order of their steps."""
     waiting: bool
     """Whether a checkpoint is there that may still be written."""
+    adapters: list[Path] = field(default_factory=list)
+    """Those of the folders that are adapters."""
     _remarks: dict[str, list[Path]] = field(default_factory=dict)
     """What is to be said of folders, each thing once."""
 
@@ -101,7 +111,46 @@ def find_checkpoints(folder: Path) -> Found:
     The step of ``checkpoint-500`` is 500. That of another is in its ``trainer_state.json``, or else
     is the number in its name. The model at the top has the step of its own ``trainer_state.json``,
     or comes after the newest.
+
+    A page asks a dozen times, and to look at 200 of them takes 40 ms: what was found is kept while
+    the stamps of all that is read stay. Adapters, whose base is elsewhere, and what is still being
+    written are looked for each time.
     """
+    stamps, newest = _stamps(folder)
+    if time.time_ns() - newest > _SETTLED:
+        found = _find_kept(folder, stamps)
+        if not found.waiting and not found.adapters:
+            return found
+    return _find(folder)
+
+
+def _stamps(folder: Path) -> tuple[Hashable, int]:
+    """Return the stamps of what is read in a folder, if adapters are there, and the newest time.
+
+    What comes into a folder or goes out of it changes the time of the folder.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:
+        places = [str(folder), *sorted(entry.path for entry in entries if entry.is_dir())]
+        every = [(place, *(_stamp(f"{place}{end}") for end in _READ)) for place in places]
+        times = [stamp[0] for _, *stamps in every for stamp in stamps if stamp is not None]
+        return tuple(every), max(times)
+    return (), time.time_ns()
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a ``Path`` takes ten times as long
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+@lru_cache(maxsize=16)
+def _find_kept(folder: Path, _stamps: Hashable) -> Found:
+    return _find(folder)
+
+
+def _find(folder: Path) -> Found:
     found = Found({}, waiting=False)
     without_step, counts_steps = [], False
     for path in sorted(_candidates(folder), key=counts_epochs):  # those that count steps first
@@ -127,6 +176,7 @@ def find_checkpoints(folder: Path) -> Found:
         found.add(path, f"neither its name nor a {STATE} in it says its step; {_BY_ITSELF}")
     found.by_step = dict(sorted(found.by_step.items()))
     _leave_out_other_sizes(found)
+    found.adapters = [path for path in found.by_step.values() if is_adapter(path)]
     if (resized := _resized_base(found)) is not None:
         tokens, base = resized
         found.add(
@@ -218,10 +268,9 @@ def _put_top(found: Found, folder: Path) -> None:
 
 def _resized_base(found: Found) -> tuple[int, Path] | None:
     """Return how many tokens the newest adapter has, and the base that has others."""
-    adapters = [path for path in found.by_step.values() if is_adapter(path)]
     with suppress(CheckpointError):  # opening the adapter says why
-        if adapters and (tokens := new_vocabulary(adapters[-1])) is not None:
-            return tokens, base_folder(adapters[-1])
+        if found.adapters and (tokens := new_vocabulary(found.adapters[-1])) is not None:
+            return tokens, base_folder(found.adapters[-1])
     return None
 
 
@@ -257,8 +306,7 @@ def weights_by_step(folder: Path) -> dict[int, Path]:
     found = find_checkpoints(folder)
     if not found.by_step:
         raise _without_weights(folder, found)
-    adapters = [path for path in found.by_step.values() if is_adapter(path)]
-    if not adapters or new_vocabulary(adapters[-1]) is not None:
+    if not (adapters := found.adapters) or new_vocabulary(adapters[-1]) is not None:
         return found.by_step
     return {0: base_folder(adapters[-1])} | found.by_step
 

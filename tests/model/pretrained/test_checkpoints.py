@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from headwise.model.files import CheckpointError, NoCheckpointYetError
+from headwise.model.pretrained import checkpoints
 from headwise.model.pretrained.checkpoints import is_pretrained
 from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.runs import log_file, open_run, steps_in
@@ -241,3 +243,58 @@ def test_a_single_model_of_a_step_is_of_that_step(tmp_path: Path) -> None:
     change_json(tmp_path / "final" / "config.json", d_model=8)
     (tmp_path / "final" / STATE).write_text("{")  # its log says that it is damaged
     assert PretrainedRun(tmp_path, "out").steps() == [0]
+
+
+def _age(folder: Path) -> None:
+    """Make everything in a folder an hour old: what changes next has another time."""
+    for path in (folder, *folder.rglob("*")):
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 3_600))
+
+
+def test_a_folder_that_stays_as_it_is_is_looked_through_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay_out(tmp_path, "checkpoint-5=5 checkpoint-10=10")
+    _age(tmp_path)
+    run = PretrainedRun(tmp_path, "one")
+    assert run.steps() == [5, 10]
+    monkeypatch.delattr(checkpoints, "_find")  # which looks through it
+    assert run.steps() == [5, 10]
+    assert run.remarks == []
+
+
+@pytest.mark.parametrize(
+    ("change", "steps"),
+    [
+        (lambda top: put(top / "checkpoint-15", state=15), [5, 10, 15]),
+        (lambda top: shutil.rmtree(top / "checkpoint-5"), [10]),
+        (lambda top: (top / "checkpoint-5" / WEIGHTS).unlink(), [10]),
+        (lambda top: change_json(top / "checkpoint-5" / "config.json", d_model=48), [10]),
+        (lambda top: put(top, state=20), [5, 10, 20]),
+    ],
+)
+def test_what_changes_in_a_folder_is_seen_at_once(
+    tmp_path: Path, change: Callable[[Path], object], steps: list[int]
+) -> None:
+    lay_out(tmp_path, "checkpoint-5=5 checkpoint-10=10")
+    _age(tmp_path)
+    run = PretrainedRun(tmp_path, "one")
+    assert run.steps() == [5, 10]
+    change(tmp_path)
+    assert run.steps() == steps
+    _age(tmp_path)
+    assert run.steps() == steps
+
+
+def test_weights_that_are_still_being_written_are_looked_at_each_time(tmp_path: Path) -> None:
+    lay_out(tmp_path, "checkpoint-5 checkpoint-10")
+    weights = tmp_path / "checkpoint-10" / WEIGHTS
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1])
+    _age(tmp_path)
+    run = PretrainedRun(tmp_path, "one")
+    assert run.steps() == [5]
+    stamp = weights.stat().st_mtime_ns
+    weights.write_bytes(whole)
+    os.utime(weights, ns=(stamp, stamp))
+    assert run.steps() == [5, 10]
