@@ -69,6 +69,7 @@ def test_a_cell_lights_its_tokens_and_a_token_its_row_without_the_server(
     assert asked(sent) == []
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("kind", "lit"),
     [
