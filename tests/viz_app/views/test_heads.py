@@ -25,6 +25,7 @@ from headwise.model.checkpoint import (
 )
 from headwise.model.interface import KINDS, Head, head_name
 from headwise.model.interventions import head_costs
+from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.analysis.paired import (
     all_costs,
     changed,
@@ -348,7 +349,7 @@ def test_heads_are_listed_in_words_by_a_measure(
     bars = [row.cells[2].value for row in rows if isinstance(row.cells[2], Bar)]
     assert_written(bars, sorted(costs.values(), reverse=True))
     first = max(costs, key=lambda head: costs[head])
-    assert labels[0].endswith(f" {first.layer + 1}.{first.head + 1}")
+    assert labels[0].endswith(f"\u00a0{first.layer + 1}.{first.head + 1}")
     # Errors of 0.05 make heads whose costs are near share their ranks.
     spans = [[int(part) for part in rank.split("–")] for rank in ranks]
     assert all(span[0] <= place <= span[-1] for place, span in enumerate(spans, 1))
@@ -384,6 +385,17 @@ def test_costs_are_compared_on_the_same_sentences(
     apart = stand_apart(values, errors)
     assert f"Of 153 pairs of these heads {apart.differ} differ" in said(app)
     assert "on the same 4 sentences. If no two heads differed, some 7 would by chance" in said(app)
+    order = sorted(HEADS, key=lambda head: -values[HEADS.index(head)])
+    one, after = (order[order.index(Head("cross", 1, 2)) + more] for more in (0, 1))
+    apart_by, own_error = (
+        float(each)
+        for each in (
+            values[HEADS.index(one)] - values[HEADS.index(after)],
+            errors[HEADS.index(one), HEADS.index(after)],
+        )
+    )
+    next_label = f"{KIND_NAMES[after.kind]} {after.layer + 1}.{after.head + 1}"
+    assert f"less the next, {next_label}: {apart_by:+.3f} ± {own_error:.3f}" in said(app)
     difference, error = cost_change(tables[60], tables[20], Head("cross", 1, 2)) or (0, 0)
     changed = f"from checkpoint 20 to 60 its cost changed by {difference:+.3f} ± {error:.3f} nats"
     assert changed in said(app)

@@ -42,9 +42,12 @@ def _show_sentences(selection: Selection, measures: Measures) -> None:
     scores = [translated.chrf for translated in measures.translated]
     found = worst_first(figures, sources)
     if found:
-        _show_table(selection, measures, name, found[:_MOST])
         count = f"{_MOST} of {len(found)}" if len(found) > _MOST else f"{len(found)}"
-        st.caption(f"{count} sentences, the worst for their length first. Click one to open it.")
+        st.caption(
+            f"{count} sentences, the worst for their length first: where to look, not what is "
+            "wrong. Click one to open it."
+        )
+        _show_table(selection, measures, name, found[:_MOST])
     else:
         st.info(about.none)
     with st.expander("How well this order finds them", key="how-well", type="compact"):

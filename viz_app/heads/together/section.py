@@ -43,7 +43,7 @@ def joint_cost_in_words(found: JointCost) -> str:
     compared = apart if sure else f"{apart}, which may be chance"
     return (
         f"All off together they cost {together} nats per token of the targets of "
-        f"{found.sentences:,} example sentences. One by one, on the same sentences: {alone}; their "
-        f"sum is {summed}. What they cost together beyond it: {compared}. {OFF_NOTE} "
-        f"{ONE_TRAINING_NOTE}"
+        f"{found.sentences:,} example sentences. One by one, on these (and not on all that the "
+        f"list of heads has): {alone}; their sum is {summed}. What they cost together beyond it: "
+        f"{compared}. {OFF_NOTE} {ONE_TRAINING_NOTE}"
     )

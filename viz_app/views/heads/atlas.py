@@ -20,6 +20,7 @@ from headwise.viz_app.analysis.head_ranking import (
 from headwise.viz_app.analysis.labels import KIND_NAMES, ROLES, count_of
 from headwise.viz_app.components.row_table import Bar, Row, TextPart, row_table
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
+from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.heads.compared import (
@@ -117,12 +118,12 @@ def _show_list(
     if about.range != "share":
         low = min(0.0, *(value for _, value in found))
         high = max(0.0, *(value for _, value in found)) or -low or 1.0
-    ranks, apart = _ranks(selection.run, measures, name, found)
+    ranks, apart, beside_next = _ranks(selection, measures, name, found)
     rows = [
         Row(
             _name(head),
             (
-                head_label(head),
+                head_label(head).replace(" ", "\u00a0"),  # which a narrow column would break
                 *([ranks[place]] if ranks else []),
                 Bar(value, value_with_error(selection.run, measures, name, head, value), low, high),
                 head_in_words(selection.run, measures, head)[0],
@@ -140,29 +141,43 @@ def _show_list(
         on_click=_choose,
         action="Show its strongest examples",
     )
+    if beside_next:
+        st.caption(beside_next)
+    notes = [
+        words_note(selection.run, measures, [head for head, _ in found]),
+        errors_note(measures),
+        _notes(selection.run, measures, name, [head for head, _ in found]),
+        (_RANKS_NOTE + apart) * bool(ranks),
+    ]
     with st.expander("Words, errors and ranks", key="how-measured", type="compact"):
-        st.caption(
-            words_note(selection.run, measures, [head for head, _ in found])
-            + errors_note(measures)
-            + _notes(selection.run, measures, name, [head for head, _ in found])
-            + (_RANKS_NOTE + apart) * bool(ranks)
-        )
+        st.caption("\n".join(f"- {note.strip()}" for note in notes if note))
 
 
 def _ranks(
-    run: Run, measures: Measures, name: str, found: Sequence[tuple[Head, float]]
-) -> tuple[list[str], str]:
+    selection: Selection, measures: Measures, name: str, found: Sequence[tuple[Head, float]]
+) -> tuple[list[str], str, str]:
     """Return the ranks that each head may have by a measure, and how many heads differ.
 
-    None where the errors of differences are not known.
+    Last, by how much the chosen head differs from the next one. All are empty where the errors of
+    differences are not known.
     """
-    heads, values = [head for head, _ in found], [value for _, value in found]
+    run, heads, values = selection.run, [head for head, _ in found], [value for _, value in found]
     if (known := errors_of_differences(run, measures, name, heads)) is None:
-        return [], ""
+        return [], "", ""
     errors, of = known
     ranges = rank_ranges(values, errors)
     ranks = [f"{first}" if first == last else f"{first}–{last}" for first, last in ranges]
-    return ranks, apart_note(values, errors, of) + changes_note(run, measures, name, heads)
+    beside_next, at = "", _place_of(chosen_head(run.description, view()), heads)
+    if at is not None and at + 1 < len(heads):
+        one, next_one = heads[at], heads[at + 1]
+        difference = with_error(values[at] - values[at + 1], errors[at, at + 1], "+.3f")
+        beside_next = f"{head_label(one)} less the next, {head_label(next_one)}: {difference}"
+    notes = apart_note(values, errors, of) + changes_note(run, measures, name, heads)
+    return ranks, notes, beside_next
+
+
+def _place_of(head: Head, heads: Sequence[Head]) -> int | None:
+    return heads.index(head) if head in heads else None
 
 
 def _notes(run: Run, measures: Measures, name: str, heads: Sequence[Head]) -> str:
