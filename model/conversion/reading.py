@@ -23,6 +23,7 @@ from headwise.model.budget import why_too_large
 from headwise.model.files import CheckpointError, lines_of, open_regular, read_bytes, read_json
 from headwise.model.headers import require_whole
 from headwise.model.tokenizer import SPECIAL_TOKENS, WordTokenizer
+from headwise.model.weights import is_finite
 
 _MOST_OF_PICKLE = 2**20
 """Bytes of the names, shapes and other values beside tensors in a file of ``torch.save``."""
@@ -200,7 +201,7 @@ def as_float32(path: Path, state: dict[str, Tensor]) -> dict[str, Tensor]:
     if told := why_too_large(3 * sum(4 * tensor.numel() for tensor in state.values())):
         raise CheckpointError(f"{path}: {told}")
     for name, tensor in state.items():
-        if not tensor.isfinite().all():
+        if not is_finite(tensor):
             raise _unusable(path, name, "others: the training diverged")
     return {name: tensor.float() for name, tensor in state.items()}
 

@@ -131,9 +131,8 @@ def _stamps(folder: Path) -> tuple[Hashable, int]:
     """
     with suppress(OSError), os.scandir(folder) as entries:
         places = [str(folder), *sorted(entry.path for entry in entries if entry.is_dir())]
-        every = [(place, *(_stamp(f"{place}{end}") for end in _READ)) for place in places]
-        times = [stamp[0] for _, *stamps in every for stamp in stamps if stamp is not None]
-        return tuple(every), max(times)
+        stamps = [_stamp(f"{place}{end}") for place in places for end in _READ]
+        return (*places, *stamps), max(stamp[0] for stamp in stamps if stamp is not None)
     return (), time.time_ns()
 
 

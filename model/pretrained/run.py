@@ -67,6 +67,7 @@ from headwise.model.pretrained.tokenizers import (
     load_tokenizers,
 )
 from headwise.model.pretrained.weights_files import are_whole, shapes_in, tensors_in, weights_files
+from headwise.model.weights import is_finite
 
 # (GPT-2 once saved the causal mask.)
 _IN_LAYER = re.compile(r"\.(layers?|block|h)\.\d+\.(?!(attn|crossattention)\.(masked_)?bias$)")
@@ -307,7 +308,7 @@ class PretrainedRun:
                     resize(inner, tokens)
                 inner = merge(inner, adapter, within=run_folder_of(adapter))
         for name, tensor in itertools.chain(inner.named_parameters(), inner.named_buffers()):
-            if not bool(tensor.isfinite().all()):
+            if not is_finite(tensor):
                 raise CheckpointError(
                     f"{files[0]}: {name}: expected finite numbers, got others: the training "
                     "diverged, or its weights are beyond float16"

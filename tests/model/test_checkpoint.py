@@ -116,6 +116,28 @@ def test_stacks_of_unequal_depth_are_saved_and_loaded(
     assert_near(loaded(*ids), model.half().double()(*ids), operations=PASS)  # it is stored in half
 
 
+def test_loaded_checkpoints_share_nothing(run: TrainedRun) -> None:
+    """Not even where they are of one step; a hook or a weight of one is none of the other's."""
+    first, second = (load_weights(run, 8).model for _ in range(2))
+    modules = [set(model.modules()) for model in (first, second)]
+    parameters = [set(model.parameters()) for model in (first, second)]
+    assert not modules[0] & modules[1]
+    assert not parameters[0] & parameters[1]
+    ids, consumed = torch.tensor([[3, 4, 5]]), torch.tensor([[1, 6]])
+
+    def logits(model: Any) -> Tensor:
+        with torch.inference_mode():
+            return model.unembed(model.decode(consumed, *model.encode(ids)))
+
+    expected = logits(second)
+    first.encoder.layers[0].output.register_forward_hook(lambda *given: -given[-1])
+    with torch.no_grad():
+        first.decoder.layers[0].feed_forward.expand.weight.zero_()
+    assert not torch.equal(logits(first), expected)
+    assert torch.equal(logits(second), expected)
+    assert torch.equal(logits(load_weights(run, 8).model), expected)
+
+
 def test_header_and_tensors_of_a_weights_file(run: TrainedRun) -> None:
     """It has float16 tensors, tied ones once, and a header that identifies it."""
     path = weights_path(run.folder, 5)
