@@ -18,6 +18,8 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 STARTED = """
 import os, sys
 from pathlib import Path
+import headwise
+print(headwise.__version__)
 import headwise.viz_app
 from headwise.viz_app.first_document import first_document
 from streamlit.testing.v1 import AppTest
@@ -30,13 +32,9 @@ loaded = {name: getattr(module, "__file__", None) for name, module in sys.module
 files = [os.path.realpath(file) for name, file in loaded.items() if file and "headwise" in name]
 assert len(files) > 100 and len(files) == len(set(files))
 assert not {"model", "viz_app"} & set(loaded)
-print([each.value for each in (*app.exception, *app.error)], app.query_params["q"])
-"""
-TRANSLATED = """
-import headwise
-
 print(headwise.open("copy")[-1].translate("c a f e"))
 print(headwise.open("en-es").steps, headwise.open("en-es")[-1].translate("I am hungry."))
+print([each.value for each in (*app.exception, *app.error)], app.query_params["q"])
 """
 
 
@@ -109,14 +107,11 @@ def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["python", "-c", "import headwise; print(headwise.__version__)"], "0.1.0"),
-        (["python", "-c", "from headwise.model.runs import open_run; print(open_run)"], "open_run"),
         (["python", "-m", "headwise.model.translate", "--help"], "--checkpoints"),
-        (["python", "-c", TRANSLATED], "c a f e\n[0, 15000] Tengo hambre."),
         (["headwise", "--help"], "usage: headwise"),
-        (["python", "-c", STARTED], "[] I am hungry."),
+        (["python", "-c", STARTED], "0.1.0\nc a f e\n[0, 15000] Tengo hambre.\n[] I am hungry."),
     ],
-    ids=["headwise", "headwise.model", "a command line", "its names", "the command", "the app"],
+    ids=["a command line", "the command", "its names and the app"],
 )
 def test_it_works_in_a_folder_with_files_of_the_same_names(
     programs: Path, tmp_path: Path, command: list[str], said: str

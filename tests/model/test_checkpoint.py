@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 
 from headwise.model.checkpoint import (
+    CHECKPOINTS,
+    NEW_RUNS,
     CheckpointError,
     TrainedRun,
     create_run,
@@ -454,19 +456,19 @@ def test_installed_without_the_project_runs_are_in_the_folder_of_the_start(tmp_p
     elsewhere.mkdir()
     shutil.copytree(root / "model", installed / "headwise" / "model")
     shutil.copy(root / "headwise" / "__init__.py", installed / "headwise")
-    code = (
-        "from headwise.model.checkpoint import CHECKPOINTS, NEW_RUNS; print(CHECKPOINTS, NEW_RUNS)"
+    code = """
+import importlib, os
+from headwise.model import checkpoint as module
+print(module.CHECKPOINTS, module.NEW_RUNS)
+os.mkdir("checkpoints")
+importlib.reload(module)
+print(module.CHECKPOINTS, module.NEW_RUNS)
+"""
+    environment = os.environ | {"PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=elsewhere, env=environment
     )
-
-    def folders(packages: Path) -> list[Path]:
-        environment = os.environ | {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"}
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=True, cwd=elsewhere, env=environment
-        )
-        return [Path(folder).parent for folder in done.stdout.split()]
-
-    assert folders(root) == [root, root]
-    assert folders(installed) == [installed / "headwise", elsewhere]
-    (elsewhere / "checkpoints").mkdir()
-    assert folders(installed) == [elsewhere, elsewhere]
+    found = [Path(folder).parent for folder in done.stdout.split()]
+    assert found == [installed / "headwise", elsewhere, elsewhere, elsewhere]
+    assert [CHECKPOINTS.parent, NEW_RUNS.parent] == [root, root]

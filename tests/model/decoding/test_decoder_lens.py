@@ -40,7 +40,7 @@ def test_every_layer_gives_what_transformers_generates_from_it(family: str) -> N
 
     twins = build(family, dtype=torch.float64)
     eager: Any = twins.eager
-    source = torch.tensor([[7, 17, 9, 30, 8, twins.ours.special_ids.end]])
+    source = torch.tensor([[7, 17, twins.ours.special_ids.end]])
     mask = torch.ones_like(source)
     with torch.no_grad():
         outputs = eager.get_encoder()(source, attention_mask=mask, output_hidden_states=True)

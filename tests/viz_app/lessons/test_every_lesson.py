@@ -15,7 +15,7 @@ from headwise.viz_app.measuring.files import read_measures
 from tests.shipped import SHIPPED
 from tests.viz_app.lessons.asked import asked_of, fits, run_of
 
-SENTENCES = 5
+SENTENCES = 3
 ALL, _ = read_lessons([LESSONS])
 CASES = [(lesson, name) for lesson in ALL.values() for name in SHIPPED if fits(lesson, name)]
 

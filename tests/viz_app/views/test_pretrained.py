@@ -41,8 +41,9 @@ from tests.viz_app.views.driver import (
 )
 
 SPANISH = "El perro ve una casa."
-MEASURED = ("marian", "t5", "m2m_100", "bert2bert", "t5gemma", "t5gemma2")
-"""Families whose every page is opened; of the others those that differ by family."""
+MEASURED = ("marian", "t5", "bert2bert", "t5gemma2")
+"""Families whose every page is opened that shows a model, and of the first two the rest."""
+_OF_MODELS = ("translate", "inside", "why", "model", "heads")
 _FALSE_OF_T5 = (
     *("<s>", "LayerNorm", "PE(", "PE_", r"\sqrt{d_k}", "/√d_k", "÷", "√D ·", "+ β"),
     *("+ b_O", "+ b_Q", "+ b_1", "+ b₁"),
@@ -68,13 +69,14 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
     "bert2gpt2": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "W_T"),
 }
 """Words and signs that are false of each: of its first token, norm, activation, scale, biases."""
-_SECTIONS = ("diagram", "input", "positions", "lens", "modules", "masks")
+_SECTIONS = ("diagram", "input", "positions", "lens", "modules")
 OPENED: list[tuple[str, str, dict[str, str]]] = [
     *(
         (family, page, address)
         for family in MEASURED
         for page, address in PAGES
         if page != "inside" or address == {"inside": "projections"}
+        if page in _OF_MODELS or family in MEASURED[:2]
     ),
     *(
         (family, page, address)
@@ -82,13 +84,13 @@ OPENED: list[tuple[str, str, dict[str, str]]] = [
         if family not in MEASURED
         for page, address in (("translate", {}), ("inside", {"inside": "projections"}))
     ),
-    *((family, "model", {"section": of}) for family in FALSE_OF for of in _SECTIONS),
-    *((family, "translate", {"decoding": "beam", "below": "beam"}) for family in MEASURED),
     *(
         (family, "model", {"section": of})
-        for family in MEASURED[:2]
-        for of in ("similarity", "projection")
+        for family in FALSE_OF
+        if family not in MEASURED
+        for of in _SECTIONS
     ),
+    *((family, "translate", {"decoding": "beam", "below": "beam"}) for family in MEASURED),
 ]
 
 
