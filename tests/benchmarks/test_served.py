@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
@@ -29,7 +30,7 @@ from benchmarks import (
     typed,
 )
 from benchmarks.load_answers import Answer
-from benchmarks.load_server import serving
+from benchmarks.load_server import Server, serving
 from benchmarks.load_session import apart, connected
 from benchmarks.models import sharp_run
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
@@ -41,7 +42,14 @@ from tests.floats import near
 CATS, DOGS = "We saw three black cats on the white roof.", "Do you know those dogs?"
 
 
-def test_two_sessions_are_answered_what_each_has_asked() -> None:
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Serve the shipped runs."""
+    with serving() as running:
+        yield running
+
+
+def test_two_sessions_are_answered_what_each_has_asked(server: Server) -> None:
     expected = load_answers.Expected("copy")
     asked = [["c a f e b d g a c e", "b a d e"], ["g", "a b a b c d e f"]]
 
@@ -56,9 +64,8 @@ def test_two_sessions_are_answered_what_each_has_asked() -> None:
     async def both(address: str) -> list[list[Answer]]:
         return await asyncio.gather(one(0, address), one(1, address))
 
-    with serving() as server:
-        seen = apart(both(server.address))
-        assert server.faults() == []
+    seen = apart(both(server.address))
+    assert server.faults() == []
     for number, answers in enumerate(seen):
         first, second = asked[number]
         sentences = [answer.sentence for answer in answers]
@@ -70,12 +77,11 @@ def test_two_sessions_are_answered_what_each_has_asked() -> None:
         assert answers[1].translation == second  # what this run has learnt
 
 
-def test_all_press_enter_at_the_same_moments() -> None:
+def test_all_press_enter_at_the_same_moments(server: Server) -> None:
     expected = load_answers.Expected("copy")
     sentences = (" ".join(letters) for letters in product("abcdefg", repeat=3))
     arguments = load.LoadArguments(minutes=2 / 60, together=0.5)
-    with serving() as server:
-        stage = apart(load.drive(server.address, expected, 2, sentences, arguments))
+    stage = apart(load.drive(server.address, expected, 2, sentences, arguments))
     assert stage.faults == []
     assert stage.answers == 2 + 2 * len(stage.rounds)  # the first were opened by a link
     assert 1 <= len(stage.rounds) <= 5

@@ -304,7 +304,7 @@ def test_threads_do_not_see_each_other(model: Transformer, make_ids: Callable[..
         torch.set_num_threads(1)  # a thread begins with the number of the environment
         logits, seen = lone[index]
         try:
-            for _ in range(200):
+            for _ in range(60):
                 with edit(model, dict.fromkeys(meeting_points, meet)):
                     again, seen_again = hooked(index)
                 same = torch.equal(again, logits) and all(

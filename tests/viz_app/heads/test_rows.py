@@ -129,10 +129,12 @@ def of_books() -> tuple[Transformer, Sentences]:
     ("query", "most"),
     [
         *((RowQuery(kind, "special", 0.3), 1) for kind in KINDS),
-        *(
-            (RowQuery(kind, on, 0.1, distance=1 if kind == "cross" else -1), 10_000)
-            for kind, on in product(KINDS, ("special", "punctuation", "same", "distance"))
-        ),
+        (RowQuery("encoder_self", "same", 0.1), 10_000),
+        (RowQuery("encoder_self", "distance", 0.1, distance=-1), 10_000),
+        (RowQuery("decoder_self", "punctuation", 0.1), 10_000),
+        (RowQuery("decoder_self", "distance", 0.1, distance=-1), 10_000),
+        (RowQuery("cross", "same", 0.1), 10_000),
+        (RowQuery("cross", "distance", 0.1, distance=1), 10_000),
         (RowQuery("cross", "token", 0.3, token="the"), 10_000),
         (RowQuery("cross", "alone", 0.5), 10_000),
     ],

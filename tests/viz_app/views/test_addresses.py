@@ -169,25 +169,16 @@ def test_a_link_leaves_out_what_its_page_does_not_show(
 @pytest.mark.parametrize(
     ("page", "asked", "named"),
     [
-        ("translate", {"column": "abc"}, ["column=abc| Marked column: nothing."]),
         ("translate", {"column": "999"}, ["column=999| Marked column: nothing."]),
         ("translate", {"query": "x", "key": "1"}, ["query=x"]),
         ("translate", {"column": "2", "moving_frame": "0"}, []),
         ("translate", {"run": "nowhere", "step": "7"}, ["run=nowhere| Run: tiny.", "step=7"]),
         (
             "translate",
-            {"layer": "9", "head": "0", "kind": "<b>", "show": "median", "units": "bytes"},
-            ["layer=9", "head=0", "kind=<b>", "show=median", "units=bytes"],
-        ),
-        (
-            "translate",
             {"below": "steps", "sampling": "true", "temperature": "-1", "top_p": "nan"},
             ["temperature=-1.0| Temperature: 1.", "top_p=nan| Top-p: 1."],
         ),
-        ("translate", {"decoding": "beam", "beam": "100000"}, ["beam=100000"]),
-        ("translate", {"lesson": "nothing"}, ["lesson=nothing"]),
         ("translate", {"lesson": "rows", "lesson_step": "9"}, ["lesson_step=9"]),
-        ("translate", {"lesson": "rows", "lesson_answer": "x"}, ["lesson_answer=x"]),
         (
             "model",
             {"section": "positions", "positions": ["1", "999", "2", "3"]},
