@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 import tyro
 from safetensors.torch import load_file, save_file
 
+from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.served import MODELS
 from headwise.viz_app.views.model import projection
@@ -68,6 +70,17 @@ def clouds(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             view, "scatter", lambda cloud, **others: given.append({"cloud": cloud} | others)
         )
     return given
+
+
+@pytest.fixture
+def few_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what reads the example sentences of a run read the first of them only."""
+    encode = Sentences.examples
+    monkeypatch.setattr(
+        Sentences,
+        "examples",
+        lambda run, measures: encode(run, replace(measures, sentences=measures.sentences[:12])),
+    )
 
 
 @pytest.fixture(scope="session")

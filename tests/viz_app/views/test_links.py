@@ -13,10 +13,11 @@ import pytest
 
 from headwise.viz_app.views.state import CHOICES, parameter_of
 from tests.browser.driver import cited_view
-from tests.browser.test_links import SENTENCE, SHARED
+from tests.browser.test_links import SHARED
 from tests.imports import ROOT
 from tests.viz_app.views.driver import Page, Start, drawn
 
+SENTENCE = "We saw black cats."
 ELSEWHERE = {
     *("source_language", "target_language", "task"),  # of models of others
     "pairs_among",  # of models without counts of tokens
@@ -93,9 +94,9 @@ def query(app: Page) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped runs, each with the first of its checkpoints, its last, and one between."""
+    """Two of the shipped runs, each with the first of its checkpoints, its last, one between."""
     root = tmp_path_factory.mktemp("shipped")
-    for run in (ROOT / "checkpoints").iterdir():
+    for run in (ROOT / "checkpoints" / "en-es", ROOT / "checkpoints" / "books-small"):
         weights = sorted(run.glob("*.safetensors"))
         kept = {weights[0], weights[len(weights) // 2], weights[-1]}
         left_out = {part.name for part in weights if part not in kept}
@@ -103,6 +104,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.usefixtures("few_examples")
 @pytest.mark.parametrize(
     ("page", "at_first", "choices"), PLACES, ids=[choices for _, _, choices in PLACES]
 )
