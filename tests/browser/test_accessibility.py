@@ -36,6 +36,7 @@ PLACES: list[tuple[str, dict[str, str]]] = [
     ),
     *(("/errors", {"errors": section}) for section in ("failing sentences", "pairs")),
     ("/learn", {}),
+    ("/training", {"training": "embeddings", "followed": "vocabulary"}),
 ]
 """Addresses that have every section of every page, and a lesson."""
 

@@ -91,10 +91,10 @@ def test_training_is_followed_without_a_reload(
 
         # So do the translations.
         app.choose(training="translations")
-        rows = app.page.locator(".st-key-sample_table tbody tr")
+        rows = app.page.locator(".st-key-own_table tbody tr")
         rows.first.wait_for()
         rows.nth(rows.count()).wait_for()
-        used = app.page.locator(".st-key-sample_table tbody tr.chosen th")
+        used = app.page.locator(".st-key-own_table tbody tr.chosen th")
         expect(used.first).to_have_text(f"{chosen:,}")
     assert app.page.evaluate("window.untouched")
 

@@ -185,7 +185,7 @@ def test_tokens_move_from_checkpoint_to_checkpoint(app: App, run: TrainedRun) ->
     ways = np.frombuffer(base64.b64decode(sent["frames"]["points"]), "<u2")
     ways = ways.reshape(points.shape).astype(float)
     app.page.emulate_media(reduced_motion="no-preference")
-    app.open("/training", training="embeddings", q=SENTENCE)
+    app.open("/training", training="embeddings", followed="vocabulary", q=SENTENCE)
     slider = app.page.get_by_role("slider", name="Checkpoint", exact=True)
     expect(slider).to_have_attribute("max", str(len(steps) - 1))  # all have come
     expect(slider).to_have_attribute("aria-valuetext", f"step {steps[-1]:,}")

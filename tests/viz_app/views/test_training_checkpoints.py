@@ -75,8 +75,6 @@ def test_the_chosen_head_of_both_and_the_signed_difference(start: Start, run: Tr
         assert app.errors == []
         forced = shared_traces(run, 20, 60)
         a, b = (trace.attention["decoder_self"] for trace in forced)
-        app.expect_cells("map-A", a[1, 2])
-        app.expect_cells("map-B", b[1, 2])
         app.expect_cells("difference", (b - a)[1, 2])
     drawn = app.charts["difference"]["data"]
     assert (drawn[0]["zmin"], drawn[0]["zmax"]) == (-1, 1)
@@ -85,7 +83,7 @@ def test_the_chosen_head_of_both_and_the_signed_difference(start: Start, run: Tr
     translations = [trace.target_text for trace in own]
     assert [text for text in app.texts if text in translations][:2] == translations
     for trace, given in zip(own, forced, strict=True):
-        said = "log-probability {:.2f} nats. The shared target has {:.2f} nats here."
+        said = "Log-probability {:.3g} nats; the shared target has {:.3g} here."
         assert app.says(said, log_probability(trace), log_probability(given))
     assert "the translation at step 60, given to both" in app.captions
 
@@ -94,11 +92,13 @@ def test_the_chosen_head_of_both_and_the_signed_difference(start: Start, run: Tr
     expected = tile(((b - a + 1) / 2).astype(np.float32), allowed)
     np.testing.assert_allclose(codes, expected, rtol=0, atol=1)
     assert MASKED in codes
-    app.choose(overview="A")
-    np.testing.assert_allclose(app.cells("overview-mosaic"), tile(a, allowed), rtol=0, atol=1)
-    link = app.button(key="open-A")
-    assert link.label == "Open step 20 on Translate"
-    link.click().run()
+    for which, maps in (("A", a), ("B", b)):
+        app.choose(overview=which)
+        np.testing.assert_allclose(
+            app.cells("overview-mosaic"), tile(maps, allowed), rtol=0, atol=1
+        )
+        app.expect_cells(f"map-{which}", maps[1, 2])
+    app.button(key="open-A").click().run()
     assert (app.session_state["opening"], app.view.step) == ("translate", 20)
 
 
@@ -157,7 +157,7 @@ def test_the_shared_target_may_be_a_reference_or_ones_own(
     append_log(own_root / "tiny" / "samples.jsonl", [row])
     at = {"step": "0", "other_step": "60", "layer": "1", "head": "2", "units": "words"} | COMPARE
     app = start(own_root, q=CATS, shared="reference", **at)
-    assert CATS_TRANSLATED in app.texts
+    assert f"the reference, given to both: {CATS_TRANSLATED}" in app.captions
     for target in (CATS_TRANSLATED, "El perro <b>"):
         if target != CATS_TRANSLATED:
             app.choose(shared="own").choose(target=target)
@@ -197,7 +197,6 @@ def test_runs_with_other_tokenizers_are_compared_by_words(
         )
     )
     assert a[0].shape == b[0].shape
-    app.expect_cells("map-B", b[1])
     app.expect_cells("difference", b[1] - a[1])
     for told in (
         "compared by words",
@@ -210,6 +209,7 @@ def test_runs_with_other_tokenizers_are_compared_by_words(
     app.expect_cells("difference", b[0] - a[1])
     app.choose(head=3)  # of which the other has none
     assert app.errors == []
+    app.choose(overview="B")
     app.expect_cells("map-B", b[0])
 
 
@@ -222,7 +222,8 @@ def test_runs_that_do_not_fit_are_not_compared(start: Start, word_root: Path) ->
     assert app.errors == []
     [info] = app.info
     assert unescaped(info.value).startswith("Word 2 of the source is “␣” for tiny and “cats” for")
-    assert list(app.charts) == ["map-A", "map-B"]
+    assert app.widget("overview").options == ["A: tiny, step 60", "B: words, step 7"]
+    assert list(app.charts) == ["overview-mosaic", "map-A"]
 
 
 @pytest.mark.parametrize("section", ["compare", "watch"])
@@ -371,6 +372,7 @@ def test_pairs_and_the_vocabulary_are_drawn_at_every_checkpoint(
     [figure] = app.charts.values()
     lines = np.stack([array(trace["y"]) for trace in figure["data"]], 1)
     assert_near(lines, pair_cosines(every, tokens), dtype=np.float32, size=1)
+    app.choose(followed="vocabulary")
     drawn = clouds[-1]
     points, _ = project_together(every, every[-1])  # all tokens: they occur equally often here
     assert_near(drawn["frames"].points, points, dtype=np.float32)
@@ -382,9 +384,11 @@ def test_pairs_and_the_vocabulary_are_drawn_at_every_checkpoint(
     app.choose(moving_frame=0)
     points, _ = project_together(every, every[0])
     assert_near(clouds[-1]["frames"].points, points, dtype=np.float32)
-    app.choose(pair_tokens=["id:7"])
+    app.choose(followed="pairs").choose(pair_tokens=["id:7"])
     assert "Choose two tokens or more." in [info.value for info in app.info]
     assert app.errors == []
+    of_before = start(training="embeddings", q=CATS, moving_frame="0")
+    assert of_before.address["followed"] == "vocabulary"
 
 
 @pytest.mark.parametrize("section", ["watch", "translations", "embeddings", "heads"])
@@ -400,7 +404,7 @@ def test_of_many_checkpoints_some_are_drawn_and_this_is_said(
     model = load_weights(run, 60).model
     write_run(tmp_path, run, dict.fromkeys(range(0, 90, 10), model), name="long")
     monkeypatch.setattr(selection, "MOST_STEPS", 6)
-    app = start(tmp_path, training=section, q=CATS, step="30")
+    app = start(tmp_path, training=section, q=CATS, step="30", followed="vocabulary")
     assert app.errors == []
     assert "Shown are 6 of 9 checkpoints" in app.captions
     if section == "embeddings":

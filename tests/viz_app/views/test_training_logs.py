@@ -304,15 +304,15 @@ def translations(start: Start, root: Path, tables: Calls) -> Start:
 def test_samples_are_read_step_by_step_or_all_of_one(translations: Start, tables: Calls) -> None:
     app = translations(step="20", q=OTHER)
     assert app.errors == []
+    assert row_names(tables, "own_table") == ["0", "20", "60"]
+    assert app.widget("sample").options == [f"yours: {OTHER}", CATS, "No more."]
+    app.choose(sample=CATS)
     first = sacrebleu.CHRF().sentence_score("<b>gatos", [CATS_TRANSLATED]).score
     assert table(tables, "sample_table") == [
         ["0", "<b>gatos", f"{first:.1f}"],
         ["20", f"{CATS_TRANSLATED} ✓", "100.0"],
     ]
     assert tables["sample_table"]["chosen"] == "20"
-    assert row_names(tables, "own_table") == ["0", "20", "60"]
-    headings = [each.value for each in app.markdown if each.value.startswith("## ")]
-    assert headings == ["## Your sentence", "## Sample sentences"]
 
     app.choose(samples_by="one step").choose(step=0)
     samples = table(tables, "sample_table")
@@ -325,19 +325,21 @@ def test_samples_are_read_step_by_step_or_all_of_one(translations: Start, tables
     assert [info for info in app.info if "no translations of step 60" in info.value]
 
 
-def test_a_sample_that_is_the_own_sentence_is_not_drawn_again(
+def test_a_sample_that_is_the_own_sentence_is_offered_once(
     translations: Start, tables: Calls
 ) -> None:
-    told = "Your sentence is one of these: its translations stand above."
+    """A link names the sample that it shows, and none with the person's own sentence."""
     app = translations(q=CATS)
-    assert app.widget("sample").value == "No more."
+    assert app.widget("sample").options == [f"yours: {CATS}", "No more."]
+    app.choose(sample="No more.")
     assert table(tables, "sample_table") == [["0", "No."]]
-    assert told in app.captions
-    tables.clear()
+    assert app.address["sample"] == "No more."
     app.choose(sample=CATS)
+    tables.clear()
+    assert app.run().errors == []
     assert tables.keys() == {"own_table"}
-    assert told in app.captions
-    assert told not in app.choose(sentence=OTHER).captions
+    app.choose(sentence=OTHER)
+    assert app.widget("sample").value == OTHER
 
 
 def test_every_checkpoint_translates_the_own_sentence(

@@ -12,11 +12,7 @@ from headwise.viz_app.views.shared.head_choice import choose_units
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import note_files
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import (
-    show_target,
-    show_target_text,
-    total_log_probability,
-)
+from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider, show_link
 from headwise.viz_app.views.training.differences import ComparedCheckpoint, show_differences
 from headwise.viz_app.views.training.shared_target import choose_shared_target, same_tokenizers
@@ -24,22 +20,21 @@ from headwise.viz_app.views.training.shared_target import choose_shared_target, 
 
 def show_compare(selection: Selection) -> None:
     """Draw the section."""
-    left, right = st.columns([2, 3], gap="medium")
-    with left:
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         other = _choose_other(selection)
+        if other is not None:
+            other_run, other_step = other
+            note_files(other_run.weights_path(other_step))
+            comparable = same_tokenizers(other_run, selection.run)
+            shared = choose_shared_target(selection)
+            units = choose_units(show_label=False) if comparable else "words"
     if other is None:
         st.info("The run has one checkpoint only, and there is no other run of its languages.")
         return
-    other_run, other_step = other
-    note_files(other_run.weights_path(other_step))
-    comparable = same_tokenizers(other_run, selection.run)
-    with right, st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        shared = choose_shared_target(selection)
-        units = choose_units() if comparable else "words"
     both = [(selection.run, selection.step), other]
     if other_run is selection.run:
         both.sort(key=itemgetter(1))  # A is the earlier one, so that B − A runs forward in time
-    sides = []
+    maps, sides = st.container(), []
     for letter, place, (run, step) in zip("AB", st.columns(2, gap="medium"), both, strict=True):
         name = f"{run.name}, " * (other_run is not selection.run) + f"step {step:,}"
         target = shared.ids
@@ -49,16 +44,21 @@ def show_compare(selection: Selection) -> None:
         sides.append(ComparedCheckpoint(run, forced, name))
         with place:
             translated = trace_of(run, step, selection.text)
-            _show_translation(selection, translated, forced, name, letter)
-            _show_way_to(selection, run, step, letter)
-    st.caption(f"All maps below are of one target, {shared.description}, given to both:")
-    show_target_text(shared.text, key="shared-target")
-    if not comparable:
+            with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+                st.markdown(f"**{letter}: {escape_markdown(name)}**, its own translation")
+                _show_way_to(selection, run, step, letter)
+            _show_translation(selection, translated, forced, letter)
+    with maps:
+        show_differences(selection, sides[0], sides[1], units)
         st.caption(
-            "The two runs have vocabularies of their own, in which a text has other tokens or none "
-            "(\\<unk\\>): do not compare their log-probabilities."
+            f"All maps are of one target, {shared.description}, given to both: "
+            f"{escape_markdown(shared.text)}"
         )
-    show_differences(selection, sides[0], sides[1], units)
+        if not comparable:
+            st.caption(
+                "The two runs have vocabularies of their own, in which a text has other tokens or "
+                "none (\\<unk\\>): do not compare their log-probabilities."
+            )
 
 
 def _choose_other(selection: Selection) -> tuple[Run, int] | None:
@@ -105,18 +105,12 @@ def _show_way_to(selection: Selection, run: Run, step: int, letter: str) -> None
     choices: dict[str, object] = {"step": step}
     if run is not selection.run:
         choices |= {"run": run.name, "sentence": selection.text}
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        show_link(f"Open step {step:,} on Translate", "translate", key=f"open-{letter}", **choices)
-        if run is selection.run and step == selection.step:
-            st.caption("the selected checkpoint", width="content")
+    show_link("Open on Translate", "translate", key=f"open-{letter}", **choices)
 
 
-def _show_translation(
-    selection: Selection, own: Trace, forced: Trace, name: str, letter: str
-) -> None:
-    st.markdown(f"**{letter}: {escape_markdown(name)}**, its own translation")
+def _show_translation(selection: Selection, own: Trace, forced: Trace, letter: str) -> None:
     show_target(selection, own, key=f"own-{letter}")
     st.caption(
-        f"Shaded by probability; log-probability {total_log_probability(own):.2f} nats. "
-        f"The shared target has {total_log_probability(forced):.2f} nats here."
+        f"Log-probability {total_log_probability(own):.3g} nats; the shared target has "
+        f"{total_log_probability(forced):.3g} here."
     )

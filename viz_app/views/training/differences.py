@@ -45,8 +45,8 @@ from headwise.viz_app.views.training.shared_target import same_tokenizers
 _PANEL = "differences"
 _MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
-_LARGE_WIDTH, _HALF_WIDTH = 530, 420
-"""Pixels that maps have in a window of 1,280."""
+_WIDTH = 530
+"""Pixels that the large map has in a window of 1,280."""
 _MOST_NAMED = 5
 """Most heads that are listed."""
 
@@ -91,27 +91,36 @@ def show_differences(
 ) -> None:
     """Rank all heads by how far apart they are, and draw one of them large."""
     pair = _make_pair(a, b, units)
-    head = choose_head(a.run.description)
-    other = _choose_other_head(pair, head)
+    ranking = st.container()
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="head-row"):
+        head = choose_head(a.run.description)
+        other = _choose_other_head(pair, head)
+        shown = choose_one(
+            "Shown",
+            ["A", "B"] if pair.mismatch else ["B − A", "A", "B"],
+            key="overview",
+            default="A" if pair.mismatch else "B − A",
+            format_func=lambda which: {"A": f"A: {a.name}", "B": f"B: {b.name}"}.get(which, which),
+            show_label=False,
+        )
     if pair.mismatch:
         st.info(
             f"{escape_markdown(pair.mismatch)}. The maps have other rows or columns and cannot be "
-            "compared cell by cell; they stand side by side, without a difference and without "
-            "distances."
+            "compared cell by cell: there is no difference and no distance."
         )
-    elif not pair.same_run and not same_tokenizers(a.run, b.run):
+    else:
+        with ranking:
+            _show_ranking(selection, pair, head)
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        _show_overview(selection, pair, head, shown)
+    with right:
+        _show_large(selection, pair, head, other, shown)
+    if not pair.mismatch and not pair.same_run and not same_tokenizers(a.run, b.run):
         st.caption(
             "The two runs cut text into other tokens, so maps are compared by words: weights are "
             "summed over the tokens of a column and averaged over those of a row."
         )
-    if not pair.mismatch:
-        _show_ranking(selection, pair, head)
-        left, right = st.columns([2, 3], gap="medium")
-        with left:
-            _show_overview(selection, pair, head)
-        with right:
-            _show_difference(selection, pair, head, other)
-    _show_both(selection, pair, head, other)
 
 
 def _make_pair(a: ComparedCheckpoint, b: ComparedCheckpoint, units: Units) -> _Pair:
@@ -158,7 +167,7 @@ def _choose_other_head(pair: _Pair, head: Head) -> Head:
 
 
 def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
-    st.markdown("**How far apart the heads are**")
+    """Draw how far apart the two are in each head, and name the heads that are farthest."""
     if pair.a.trace.shapes != pair.b.trace.shapes:
         (layers, heads), (other_layers, other_heads) = (
             side.trace.shapes[selected.kind] for side in (pair.a, pair.b)
@@ -171,6 +180,9 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
     distances = {
         kind: head_distances(*pair.maps(kind), allowed=pair.allowed(kind)) for kind in KINDS
     }
+    by_number = "" if pair.same_run else " Heads are paired by their numbers only."
+    unknown = any(np.isnan(of_kind).any() for of_kind in distances.values())
+    without = " “–”: no row has more than one key." if unknown else ""
     left, right = st.columns([3, 2], gap="medium")
     with left:
         show_figure(
@@ -181,46 +193,36 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
             name="distance-of-heads",
             on_select=lambda: choose_clicked_head("distances", _PANEL),
         )
-    with (
-        right,
-        st.container(horizontal=True, gap="small", key="farthest", vertical_alignment="center"),
-    ):
-        st.caption("Farthest apart:", width="content")
-        for place, (head, distance) in enumerate(rank_heads(distances)[:_MOST_NAMED]):
-            st.button(
-                f"{head_label(head)} · {distance:.2f}",
-                key=f"farthest-{place}",
-                on_click=lambda head=head: change_view(_PANEL, **choices_for(head)),
-            )
-    by_number = "" if pair.same_run else " Heads are paired by their numbers only."
-    unknown = any(np.isnan(of_kind).any() for of_kind in distances.values())
-    without = " “–”: no row has more than one key." if unknown else ""
-    st.caption(
-        "Jensen-Shannon distance of the rows of A and B, from 0 (the same) to 1 (no key in "
-        "common), mean over rows with more than one key. Click a head to see where it differs."
-        f"{by_number}{without}"
-    )
+    with right:
+        st.caption(
+            "How far apart each head's maps are, from 0 (the same) to 1. Farthest:",
+            help="Jensen-Shannon distance of the rows of A and B, mean over rows with more than "
+            f"one key; 1 where no key is in common. Click a head to see it below.{by_number}"
+            f"{without}",
+        )
+        with st.container(horizontal=True, gap="small", key="farthest"):
+            for place, (head, distance) in enumerate(rank_heads(distances)[:_MOST_NAMED]):
+                st.button(
+                    f"{head_label(head)} · {distance:.2f}",
+                    key=f"farthest-{place}",
+                    type="tertiary",
+                    on_click=lambda head=head: change_view(_PANEL, **choices_for(head)),
+                )
 
 
-def _show_overview(selection: Selection, pair: _Pair, head: Head) -> None:
-    kind = head.kind
-    grid = pair.grids[kind][0]
-    shown = choose_one(
-        "All heads",
-        ["B − A", "A", "B"],
-        key="overview",
-        help="Of the chosen kind, a small map each.",
-    )
-    a, b = pair.maps(kind)
-    if shown == "B − A" and pair.a.trace.shapes != pair.b.trace.shapes:
+def _show_overview(selection: Selection, pair: _Pair, head: Head, shown: str) -> None:
+    """Draw all heads of the chosen kind, a small map each."""
+    kind, signed = head.kind, shown == "B − A"
+    if signed and pair.a.trace.shapes != pair.b.trace.shapes:
         st.caption("A and B differ in layers and heads: there is no difference of all of them.")
         return
-    signed = shown == "B − A"
-    maps = {
-        "B − A": lambda: pool_differences(b - a, _MOST_CELLS),
-        "A": lambda: max_pool(a, _MOST_CELLS),
-        "B": lambda: max_pool(b, _MOST_CELLS),
-    }[shown]()
+    grid = pair.grids[kind][shown == "B"]
+    a, b = pair.maps(kind)
+    maps = (
+        pool_differences(b - a, _MOST_CELLS)
+        if signed
+        else max_pool({"A": a, "B": b}[shown], _MOST_CELLS)
+    )
     show_figure(
         mosaic(
             maps,
@@ -239,45 +241,31 @@ def _show_overview(selection: Selection, pair: _Pair, head: Head) -> None:
     )
     if max(len(grid.rows), len(grid.columns)) > _MOST_CELLS:
         what = "cell farthest from 0" if signed else "largest weight"
-        st.caption(f"Each cell here is the {what} of several; the large maps have all of them.")
+        st.caption(f"Each cell here is the {what} of several; the large map has all of them.")
 
 
-def _show_difference(selection: Selection, pair: _Pair, head: Head, other: Head) -> None:
-    kind, layer, number = head
-    a, b = pair.maps(kind)
-    name = head_label(head)
-    if other != head:
-        name = f"{head_label(other)} of B, {name} of A"
-    st.markdown(f"**B − A: {escape_markdown(name)}**")
+def _show_large(selection: Selection, pair: _Pair, head: Head, other: Head, shown: str) -> None:
+    """Draw the chosen head's map of A or of B, or where B has more weight and where less."""
+    grid = pair.grids[head.kind][shown == "B"]
+    arguments = map_arguments(grid, selection.theme) | {"width": _WIDTH, "square": True}
+    a, b = pair.maps(head.kind)
+    of = other if shown == "B" else head
+    name, file = head_label(of), f"{of.kind}-layer{of.layer + 1}-head{of.head + 1}"
+    if shown == "B − A":
+        if other != head:
+            name = f"{head_label(other)} of B, {name} of A"
+        difference = b[other.layer, other.head] - a[head.layer, head.head]
+        show_figure(
+            difference_map(difference, **arguments),
+            key="difference",
+            alt=f"{name}: weights of {pair.b.name} minus those of {pair.a.name}",
+            name=f"{file}-difference",
+        )
+        return
+    side, maps = {"A": (pair.a, a), "B": (pair.b, b)}[shown]
     show_figure(
-        difference_map(
-            b[other.layer, other.head] - a[layer, number],
-            width=_LARGE_WIDTH,
-            **map_arguments(pair.grids[kind][0], selection.theme),
-        ),
-        key="difference",
-        alt=f"{name}: weights of {pair.b.name} minus those of {pair.a.name}",
-        name=f"{kind}-layer{layer + 1}-head{number + 1}-difference",
+        attention_map(maps[of.layer, of.head], **arguments),
+        key=f"map-{shown}",
+        alt=f"{name} of {side.name}: attention map of {grid.said}",
+        name=f"{file}-{shown}",
     )
-    st.caption("Where B has more weight than A, and where less; the scale is fixed at −1 to 1.")
-
-
-def _show_both(selection: Selection, pair: _Pair, head: Head, other: Head) -> None:
-    kind = head.kind
-    sides = zip(
-        "AB", (pair.a, pair.b), pair.grids[kind], pair.maps(kind), (head, other), strict=True
-    )
-    for column, (letter, side, grid, maps, of) in zip(
-        st.columns(2, gap="medium"), sides, strict=True
-    ):
-        label, (_, layer, number) = head_label(of), of
-        with column:
-            st.markdown(f"**{letter}: {escape_markdown(side.name)}, {label}**")
-            show_figure(
-                attention_map(
-                    maps[layer, number], width=_HALF_WIDTH, **map_arguments(grid, selection.theme)
-                ),
-                key=f"map-{letter}",
-                alt=f"{label} of {side.name}: attention map of {grid.said}",
-                name=f"{kind}-layer{layer + 1}-head{number + 1}-{letter}",
-            )

@@ -32,12 +32,7 @@ from headwise.viz_app.views.shared.vocabulary import (
     plane_of,
     vocabulary_of,
 )
-from headwise.viz_app.views.shared.widgets import (
-    choose_on_slider,
-    choose_one,
-    show_figure,
-    show_heading,
-)
+from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one, show_figure
 from headwise.viz_app.views.training.checkpoints import at_each, has_several, say_left_out
 
 _MOST_TOKENS = 4
@@ -47,58 +42,70 @@ _FIRST_NUMBER = 1_000
 
 def show_embeddings(selection: Selection) -> None:
     """Draw the section."""
-    if not has_several(selection.run, "follow"):
-        return
-    side: Side = choose_one(
-        "Side",
-        ["source", "target"],
-        key="side",
-        help="The source enters the encoder; the target the decoder. Where both share one table, "
-        "the side decides which tokens are marked at first.",
-    )
-    _show_followed(selection, side)
+    if has_several(selection.run, "follow"):
+        _show_followed(selection)
 
 
 @panel("followed")
-def _show_followed(selection: Selection, side: Side) -> None:
-    """Draw how similar some tokens are at each checkpoint, and the vocabulary as it moves."""
-    run, steps = selection.run, selection.steps()
-    show_heading("Similarity of pairs, by checkpoint")
-    vocabulary, chosen = _tokens(selection, side)
-    lines = st.container()
-    show_heading("The vocabulary as it moves")
-    number, frame = _choose_frame(vocabulary, steps)
-    cloud = st.container()
-    ids = most_frequent(vocabulary.counts, number)
-    unique = tuple(dict.fromkeys(chosen))
-
-    def compute(step: int) -> tuple[Floats, Floats, Components]:
-        return (
-            embeddings_of(run, step, side, unique),
-            *_moved(selection, vocabulary, ids, step=step, frame=frame),
+def _show_followed(selection: Selection) -> None:
+    """Draw how similar some tokens are at each checkpoint, or the vocabulary as it moves."""
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        followed = choose_one(
+            "Followed",
+            ["pairs", "vocabulary"],
+            key="followed",
+            format_func={
+                "pairs": "Similarity of pairs",
+                "vocabulary": "The vocabulary as it moves",
+            }.__getitem__,
+            show_label=False,
         )
+        side: Side = choose_one(
+            "Side",
+            ["source", "target"],
+            key="side",
+            show_label=False,
+            help="The source enters the encoder; the target the decoder. Where both share one "
+            "table, the side decides which tokens are marked at first.",
+        )
+        vocabulary, chosen = _tokens(selection, side)
+    draw = _show_pairs if followed == "pairs" else _show_moving
+    draw(selection, vocabulary, chosen)
 
-    first = [selection.step, frame, steps[0]]
-    found, problems = at_each(selection, compute, first=first, key="followed")
+
+def _show_pairs(selection: Selection, vocabulary: SideVocabulary, chosen: Sequence[int]) -> None:
+    run, steps, unique = selection.run, selection.steps(), tuple(dict.fromkeys(chosen))
+    lines = st.container()
+    found, problems = at_each(
+        selection,
+        lambda step: embeddings_of(run, step, vocabulary.side, unique),
+        first=[selection.step, steps[0]],
+        key="followed",
+    )
     with lines:
         say_left_out(problems)
         if selection.step in found:
-            _show_pair_cosines(
-                selection, vocabulary, chosen, {s: of for s, (of, *_) in found.items()}
-            )
+            _show_pair_cosines(selection, vocabulary, chosen, found)
         selection.say_steps(steps)
-    if found:
-        *_, plane = found[max(found)]
-        with cloud:
-            _show_movement(
-                selection,
-                vocabulary,
-                chosen,
-                ids,
-                {s: at for s, (_, at, _) in found.items()},
-                plane,
-                frame,
-            )
+
+
+def _show_moving(selection: Selection, vocabulary: SideVocabulary, chosen: Sequence[int]) -> None:
+    cloud, steps = st.container(), selection.steps()
+    number, frame = _choose_frame(vocabulary, steps)
+    ids = most_frequent(vocabulary.counts, number)
+    found, problems = at_each(
+        selection,
+        lambda step: _moved(selection, vocabulary, ids, step=step, frame=frame),
+        first=[selection.step, frame, steps[0]],
+        key="followed",
+    )
+    with cloud:
+        say_left_out(problems)
+        if found:
+            _, plane = found[max(found)]
+            points = {step: at for step, (at, _) in found.items()}
+            _show_movement(selection, vocabulary, chosen, ids, points, plane, frame)
+        selection.say_steps(steps)
 
 
 def _show_pair_cosines(
@@ -132,11 +139,11 @@ def _show_pair_cosines(
         alt=f"Cosines of embeddings from step {steps[0]:,} to {steps[-1]:,}: {ends}",
     )
     untrained = steps[0] == 0 and selection.run.config is not None
-    chance = "at step 0 as chance had it, near 0; " * untrained
+    chance = " At step 0 it is as chance had it, near 0." * untrained
     st.caption(
-        f"Cosine of the embeddings of two tokens, in {vocabulary.name}: {chance}1 for the same "
-        "direction. Checkpoints are evenly spaced; the vertical line is "
-        "at the one in use."
+        f"Cosine of the embeddings of two tokens, in {vocabulary.name}.",
+        help=f"It is 1 for the same direction.{chance} Checkpoints are evenly spaced; the vertical "
+        "line is at the one in use.",
     )
 
 
@@ -203,11 +210,11 @@ def _show_movement(
         f" Not among these {len(ids):,}: {escape_markdown(' '.join(missing))}." if missing else ""
     )
     st.caption(
-        f"The tokens chosen above are marked, with the way they came. All checkpoints are drawn in "
-        f"the plane of step {frame:,}, whose two directions have {first} and {second} of its "
-        "variance, after being turned onto it as a whole; distances between tokens are as they "
-        "were. Between two checkpoints the way is drawn straight: what happened there is not known."
-        f"{away}"
+        f"The way of the tokens chosen above, in the plane of step {frame:,}.{away}",
+        help=f"The two directions of this plane have {first} and {second} of the variance of its "
+        "checkpoint. All others are turned onto it as a whole; distances between tokens are as "
+        "they were. Between two checkpoints the way is drawn straight: what happened there is not "
+        "known.",
     )
 
 

@@ -51,7 +51,8 @@ def show_matrix(selection: Selection) -> None:
         "Measured on",
         ["corpus", "sentence"],
         key="matrix_over",
-        format_func=lambda over: {"corpus": "a corpus", "sentence": "this sentence"}[over],
+        format_func=lambda over: {"corpus": "on a corpus", "sentence": "on this sentence"}[over],
+        show_label=False,
         help="On a corpus: what each head does on average. On this sentence: what each head "
         "brought to one of its words.",
     )
@@ -107,6 +108,8 @@ def _show_panel(
                 _show_lines(selection, whole, steps, head, name)
         with picture:
             _show_cells(selection, by_step, steps, name, head, order)
+        if len(steps) > 1 and whole:
+            _show_history(selection, whole, steps, head)
 
 
 def _show_cells(
@@ -195,24 +198,29 @@ def _show_lines(
         alt=f"{title}: {', '.join(shown)}, by training step",
         name=f"measures-of-{head[0]}-layer{head[1] + 1}-head{head[2] + 1}",
     )
+
+
+def _show_history(
+    selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int], head: Head
+) -> None:
+    """Say when what is said of the head at the last of these checkpoints became so."""
+    run = selection.run
     measured = {step: by_step[step] for step in steps if step in by_step}
     last = list(measured.values())[-1]
-    told = {
-        name: _told(selection.run, measured, name, head)
-        for name in striking_in(selection.run, last, head)
-    }
+    told = {name: _told(run, measured, name, head) for name in striking_in(run, last, head)}
     rows = [
-        f"- **{measure_description(name, selection.run, by_step.values()).name}**: {text}"
+        f"- **{measure_description(name, run, by_step.values()).name}**: {text}"
         for name, text in told.items()
         if text
     ]
     if rows:
         st.markdown(
-            "How it came to be what it is at the last of these checkpoints, with the values there "
-            "and their standard errors; a word stays until a value is more than two of these from "
-            "the last that had it by itself:\n\n" + "\n".join(rows)
+            f"**How {head_label(head)} came to be what it is**",
+            help="At the last of these checkpoints, with values and their standard errors. A word "
+            "stays until a value is more than two of these from the last that had it by itself. "
+            + words_by_chance(run, last, run.description.all_heads()),
         )
-        st.caption(words_by_chance(selection.run, last, selection.run.description.all_heads()))
+        st.markdown("\n".join(rows))
 
 
 def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> str:
@@ -229,7 +237,7 @@ def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> 
         return f"{step:,} ({with_error(values[step], errors[step], form)})"
 
     def write(phase: Phase) -> str:
-        said = f"“{phase.said}”" if phase.said else "nothing to be said"
+        said = f"“{phase.said}”" if phase.said else "no clear pattern"
         if phase.first == phase.last:
             return f"{said} at {at(phase.first)}"
         return f"{said} from {at(phase.first)} to {at(phase.last)}"

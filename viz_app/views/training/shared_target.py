@@ -37,8 +37,10 @@ def choose_shared_target(selection: Selection) -> SharedTarget:
     run, sentence = selection.run, selection.text.strip()
     reference = ""
     with suppress(CheckpointError):  # the frame, which offers samples too, has said so
-        rows = (row for row in log_of(run.folder, "samples.jsonl") if row.get("source") == sentence)
-        reference = next((str(row.get("reference") or "") for row in rows), "")
+        of_sentence = (
+            row for row in log_of(run.folder, "samples.jsonl") if row.get("source") == sentence
+        )
+        reference = next((str(row["reference"]) for row in of_sentence if row.get("reference")), "")
     own = ""
     with st.popover("Target", key="shared-menu"):
         chosen = choose_one(

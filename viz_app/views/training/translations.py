@@ -16,26 +16,55 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, control
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
-from headwise.viz_app.views.shared.widgets import (
-    choose_from_list,
-    choose_one,
-    open_page,
-    show_heading,
-    use_step,
-)
+from headwise.viz_app.views.shared.widgets import choose_from_list, choose_one, open_page, use_step
 from headwise.viz_app.views.training.checkpoints import at_each
 
 
 def show_translations(selection: Selection) -> None:
-    """Draw the person's own sentence, and below it the sample sentences."""
-    own, samples = st.container(), st.container()
-    with samples:  # first: all checkpoints have to translate the person's own
-        show_heading("Sample sentences")
-        with show_user_errors():
-            _show_samples(selection)
-    with own:
-        show_heading("Your sentence")
-        _show_own(selection)
+    """Draw one sentence at all checkpoints, the person's own at first, or samples at one."""
+    own, rows = selection.text.strip(), list[LogRow]()
+    with show_user_errors():
+        rows = _samples(selection)
+        if not rows:
+            st.caption(
+                "No sentence of the training's own has been translated yet."
+                if selection.run.data is not None
+                else "The training logged no translations of sample sentences."
+            )
+    by, source = _choose(own, [row["source"] for row in rows])
+    if by == "one step":
+        _show_step(selection, [row for row in rows if row["step"] == selection.step])
+    elif source != own:
+        _show_sentence(selection, [row for row in rows if row["source"] == source])
+    else:
+        references = (_reference(row) for row in rows if row["source"] == own)
+        _show_own(selection, next(filter(None, references), ""))
+
+
+def _choose(own: str, samples: Sequence[str]) -> tuple[str, str]:
+    """Ask whether a sentence is drawn at all checkpoints or all samples at one, and for which."""
+    if not samples:
+        return "one sentence", own
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        by = choose_one(
+            "Rows",
+            ["one sentence", "one step"],
+            key="samples_by",
+            format_func={
+                "one sentence": "one sentence, all checkpoints",
+                "one step": "all samples, one checkpoint",
+            }.__getitem__,
+            show_label=False,
+        )
+        if by == "one step":
+            return by, own
+        return by, choose_from_list(
+            "Sentence",
+            list(dict.fromkeys([own, *samples])),
+            key="sample",
+            default=own,
+            format_func=lambda source: f"yours: {source}" if source == own else source,
+        )
 
 
 def _samples(selection: Selection) -> list[LogRow]:
@@ -44,36 +73,6 @@ def _samples(selection: Selection) -> list[LogRow]:
     return [
         row for row in rows if all(isinstance(row.get(n), str) for n in ("source", "translation"))
     ]
-
-
-def _show_samples(selection: Selection) -> None:
-    rows = _samples(selection)
-    if not rows:
-        st.info(
-            "No sentence of the training's own has been translated yet."
-            if selection.run.data is not None
-            else "The training logged no translations of sample sentences."
-        )
-        return
-    sources = list(dict.fromkeys(row["source"] for row in rows))
-    own = selection.text.strip()
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        by = choose_one(
-            "Rows",
-            ["one sentence", "one step"],
-            key="samples_by",
-            format_func=lambda by: by.replace("step", "checkpoint"),
-        )
-        if by == "one sentence":
-            first = next((source for source in sources if source != own), sources[0])
-            source = choose_from_list("Sentence", sources, key="sample", default=first)
-    if own in sources and by == "one sentence":
-        st.caption("Your sentence is one of these: its translations stand above.")
-    if by == "one sentence":
-        if source != own:
-            _show_sentence(selection, [row for row in rows if row["source"] == source])
-    else:
-        _show_step(selection, [row for row in rows if row["step"] == selection.step])
 
 
 def _show_sentence(selection: Selection, rows: Sequence[LogRow]) -> None:
@@ -150,10 +149,9 @@ def _chrf(pairs: tuple[tuple[str, str], ...]) -> Sequence[float | None]:
 
 
 @panel("own_translations")
-def _show_own(selection: Selection) -> None:
+def _show_own(selection: Selection, known_reference: str) -> None:
     """Draw the translations of the frame's sentence by all checkpoints."""
-    known = {row["source"]: _reference(row) for row in _samples(selection)}
-    known_reference = known.get(selection.text.strip(), "")
+    table, steps = st.container(), selection.steps()
     typed = st.text_input(
         "Reference, if there is one",
         placeholder=known_reference or "a right translation, to measure by",
@@ -169,7 +167,6 @@ def _show_own(selection: Selection) -> None:
         ids = translation_of(run, step, text)
         return run.tokenizers.target.decode(ids), log_probability_of(run, step, text, ids)
 
-    table, steps = st.container(), selection.steps()
     found, problems = at_each(
         selection, translate, first=[selection.step, steps[-1], steps[0]], key="own"
     )
@@ -183,13 +180,21 @@ def _show_own(selection: Selection) -> None:
     with table:
         _draw_by_step(selection, titles, lines, key="own_table")
     selection.say_steps(steps)
+    said = "A model can be sure and wrong."
     if reference and len(found) == len(steps):
         right = [step for step, (one, _) in found.items() if one == reference]
-        st.caption(
+        said = (
             f"As the reference, to the letter, first at step {min(right):,}."
             if right
             else "No checkpoint translates as the reference, to the letter."
         )
+    end = escape_markdown(special_tokens_of(selection.run).end)
+    st.caption(
+        f"{said} Click a row to use its checkpoint.",
+        help="Each checkpoint's greedy translation, and how likely it takes it to be: the sum of "
+        f"log-probabilities over its tokens, {end} included, in nats, and their mean. ✓ marks the "
+        "reference to the letter.",
+    )
     if len(lines) > 1:
         st.button(
             f"Compare step {selection.step:,} with another",
@@ -197,12 +202,6 @@ def _show_own(selection: Selection) -> None:
             icon=":material/compare_arrows:",
             on_click=lambda: _compare_with_the_step_before(selection),
         )
-    st.caption(
-        "Each checkpoint's greedy translation, and how likely it takes it to be: the sum over its "
-        f"tokens, {escape_markdown(special_tokens_of(selection.run).end)} included, in nats, and "
-        "the mean per token. A model can be sure and wrong. Click a row to use its checkpoint; ✓ "
-        "marks the reference to the letter."
-    )
     for problem in problems.values():
         st.error(problem)
 

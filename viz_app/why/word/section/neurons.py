@@ -79,10 +79,10 @@ def show_encoder_neurons(
     with picture:
         layer, neuron = _choose_neuron(selection, cell, "encoder_", least=0.0)
     with words:
-        if neuron is None:
-            st.caption("Choose a neuron to see what drove it.")
-        else:
+        if neuron is not None:
             _show_drivers(selection, trace, at, layer, neuron, source_token)
+        elif layer:
+            st.caption("Choose a neuron to see what drove it.")
 
 
 def _choose_neuron(
@@ -90,16 +90,21 @@ def _choose_neuron(
 ) -> tuple[int, int | None]:
     """Ask for a feed-forward and draw its largest neurons; return layer and neuron, from 1.
 
-    The scale ends at ``least`` or beyond. The fields of the view begin with ``prefix``.
+    The scale ends at ``least`` or beyond. The fields of the view begin with ``prefix``. Of the
+    encoder none are drawn, and the layer is 0, until one is asked for.
     """
-    layer = choose_one(
-        f"Feed-forward{' of the encoder' * bool(prefix)}",
-        range(1, len(parts.neurons) + 1),
-        key=f"{prefix}feed_forward",
-        default=int(first_largest(np.abs(parts.feed_forwards))) + 1,
-    )
-    values = parts.neurons[layer - 1]
     neuron: int | None = getattr(view().why, f"{prefix}neuron")
+    asked = not prefix or neuron is not None
+    layer = choose_one(
+        "Neurons of the encoder's feed-forward" if prefix else "Feed-forward",
+        range(0 if prefix else 1, len(parts.neurons) + 1),
+        key=f"{prefix}feed_forward",
+        default=int(first_largest(np.abs(parts.feed_forwards))) + 1 if asked else 0,
+        format_func=lambda layer: str(layer or "none"),
+    )
+    if not layer:
+        return layer, None
+    values = parts.neurons[layer - 1]
     if neuron is not None and not 1 <= neuron <= len(values):
         neuron = None
     *shown, rest = neuron_bars(values, None if neuron is None else neuron - 1)
