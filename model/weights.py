@@ -188,8 +188,9 @@ def _copy_of(module: Copied, made: dict[nn.Module, nn.Module]) -> Copied:
     for name, value in vars(module).items():
         if isinstance(value, dict):  # its parameters, modules, hooks
             vars(copied)[name] = value.copy()
-    for name, part in module.named_children():
-        copied.add_module(name, made[part] if part in made else _copy_of(part, made))
+    for name, part in module._modules.items():  # named_children has one that is shared only once
+        if part is not None:
+            copied.add_module(name, made[part] if part in made else _copy_of(part, made))
     return copied
 
 
