@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 import streamlit as st
 
-from headwise.model.checkpoint import TrainedRun, load_weights
-from headwise.viz_app.analysis.labels import token_label, token_labels
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.interface import KINDS, parse_head
+from headwise.viz_app.analysis.labels import KIND_NAMES, head_of, token_label, token_labels
 from headwise.viz_app.core.options import SentenceOptions
+from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.measuring.neuron_files import neurons_path, write_neurons
 from headwise.viz_app.records.measures import StrongestPositions
 from headwise.viz_app.records.trace import Word
@@ -30,7 +32,7 @@ from headwise.viz_app.why.__main__ import WhyArguments, main
 from headwise.viz_app.why.word.account import run_account
 from headwise.viz_app.why.word.effects import run_source_effects
 from tests.floats import PASS, assert_near, near, rounding
-from tests.viz_app.measures import SENTENCES, made_up_neurons
+from tests.viz_app.measures import SENTENCES, made_up_measures, made_up_neurons
 from tests.viz_app.views.driver import (
     CATS,
     STEPS,
@@ -82,6 +84,26 @@ def test_bars_waterfall_and_maps_sum_to_the_logarithm_of_the_ratio(
     assert sum(few.values()) == expected
     app = app.choose(account="waterfall")
     assert array(app.charts["account_parts"]["data"][0]["y"])[-1] == expected
+
+
+@pytest.mark.parametrize("agrees", [False, True])
+def test_the_head_that_costs_most_is_named_where_it_is_another_one(
+    start_page: Start, own_root: Path, run: TrainedRun, agrees: bool
+) -> None:
+    account = run_account(load_weights(run, 60).model, traced(run), 2, None)
+    parts = {name: value for name, value in account.named() if head_of(name) is not None}
+    sign = 1 if account.difference >= 0 else -1
+    kind, layer, head = parse_head(max(parts, key=lambda name: sign * parts[name]))
+    costs = {each: np.zeros((2, 3), np.float32) for each in KINDS}
+    costs[kind][layer, head if agrees else (head + 1) % 3] = 0.25
+    sha256 = load_weights(open_trained_run("tiny", root=own_root), 60).sha256
+    measures = made_up_measures(60, sha256=sha256)
+    values = {**measures.values, "cost": costs}
+    write_measures(own_root / "tiny", replace(measures, values=values))
+    app = start_page("why", own_root, **AT, instead="mean")
+    said = f"Over 600 sentences {KIND_NAMES[kind]} {layer + 1}.{(head + 1) % 3 + 1} costs most"
+    assert (said in app.captions) != agrees
+    assert ("costs most when it is off: +0.250 ± 0.050 nats a token" in app.captions) != agrees
 
 
 def test_what_is_no_token_is_refused(start_page: Start) -> None:

@@ -6,13 +6,17 @@ import math
 
 import streamlit as st
 
-from headwise.model.interface import parse_head
+from headwise.model.interface import head_name, parse_head
+from headwise.viz_app.analysis.head_ranking import rank_heads
 from headwise.viz_app.analysis.labels import head_of, part_label, token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.errors import show_error
+from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.lessons import answered
 from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
+from headwise.viz_app.views.shared.measured_heads import value_with_error
+from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
@@ -154,6 +158,31 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
         f"(direct logit attribution; {account.held}; the sum misses it by {off}).",
     )
     st.markdown(say_largest(trace, account, names[0]))
+    _say_costliest(selection, account)
+
+
+def _say_costliest(selection: Selection, account: Account) -> None:
+    """Say which head costs most when it is off, if it is not the one that speaks most here."""
+    run = selection.run
+    measures = measures_of(run, [selection.step]).by_step.get(selection.step)
+    if measures is None or not (ranked := rank_heads(measures.values["cost"])):
+        return
+    head, value = ranked[0]
+    if head_name(head) != _largest_head(account):
+        cost = value_with_error(run, measures, "cost", head, value)
+        st.caption(
+            f"Over {measures.corpus.sentences:,} sentences {head_label(head)} costs most when it "
+            f"is off: {cost} nats a token.",
+            help="What a head writes and what is lost without it differ where other heads do the "
+            "same, or read what it wrote. Whole effects take each part out for this word.",
+        )
+
+
+def _largest_head(account: Account) -> str:
+    """Return the name of the head that speaks most for the word, or against a less likely one."""
+    parts = dict(account.named())
+    largest = max if account.difference >= 0 else min
+    return largest((name for name in parts if head_of(name) is not None), key=parts.__getitem__)
 
 
 def say_largest(trace: Trace, account: Account, word: str) -> str:
@@ -162,7 +191,7 @@ def say_largest(trace: Trace, account: Account, word: str) -> str:
     parts = dict(account.named())
     largest = max if way == "for" else min
     part = largest(parts, key=parts.__getitem__)
-    name = largest((n for n in parts if head_of(n) is not None), key=parts.__getitem__)
+    name = _largest_head(account)
     said = f"Most {way} {word} of all parts: {part_label(part)}, {parts[part]:+.3f}"
     if parts[name] == 0 or (parts[name] > 0) != (way == "for"):
         return f"{said}. No head speaks {way} it."
