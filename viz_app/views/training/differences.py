@@ -92,6 +92,7 @@ def show_differences(
     """Rank all heads by how far apart they are, and draw one of them large."""
     pair = _make_pair(a, b, units)
     ranking = st.container()
+    names = {which: f"{which}: {escape_markdown(of.name)}" for which, of in (("A", a), ("B", b))}
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="head-row"):
         head = choose_head(a.run.description)
         other = _choose_other_head(pair, head)
@@ -100,7 +101,7 @@ def show_differences(
             ["A", "B"] if pair.mismatch else ["B − A", "A", "B"],
             key="overview",
             default="A" if pair.mismatch else "B − A",
-            format_func=lambda which: {"A": f"A: {a.name}", "B": f"B: {b.name}"}.get(which, which),
+            format_func=lambda which: names.get(which, which),
             show_label=False,
         )
     if pair.mismatch:
