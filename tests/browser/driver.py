@@ -25,7 +25,7 @@ from playwright.sync_api import (
 )
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
-from headwise.model.interface import Kind
+from headwise.model.interface import Head, Kind
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.state import CHOICES, parameter_of
@@ -166,6 +166,25 @@ _BOX = """place => {
     return before === now ? [x, y, width, height] : undefined;
 }"""
 """Where an element is, once it has stayed there for two frames."""
+_STATE = """place => {
+    const [element] = visible(place);
+    if (!element) return null;
+    const inner = element.cloneNode(true), drawn = element.querySelectorAll('canvas');
+    inner.querySelectorAll('[id]').forEach(each => each.removeAttribute('id'));
+    const shown = [...element.querySelectorAll('[data-testid="stBidiComponentIsolated"]')]
+        .map(each => each.shadowRoot?.innerHTML);
+    return inner.innerHTML + shown.join('') + drawn.length;
+}"""
+_CHANGED = f"""([place, before]) => {{
+    const now = ({_STATE})(place);
+    return Boolean(now) && now !== before;
+}}"""
+_IS_SEEN = """place => {
+    const {top, bottom} = visible(place)[0].getBoundingClientRect();
+    const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
+    return seen >= Math.min(150, bottom - top) - 1;
+}"""
+"""Whether all of a place is seen or, of a large one, 150 pixels."""
 _LATE = """(() => {
     window.far = MILLISECONDS;
     const listen = WebSocket.prototype.addEventListener;
@@ -201,6 +220,11 @@ def step_label(trace: Trace, at: int) -> str:
     """Return a step of decoding as the list of steps names it."""
     consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
     return f"{at + 1}: {predicted[at]} ← {consumed[at]}"
+
+
+def short_label(head: Head) -> str:
+    """Return a head as lists and sentences name it."""
+    return f"{NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"
 
 
 def rgb(colour: str) -> str:
@@ -361,6 +385,15 @@ class App:
         left, top, width, height = self.box(f'.st-key-{key} .nsewdrag[data-subplot="{subplot}"]')
         self.page.mouse.move(left + x * width, top + y * height)
 
+    def tab_to(self, place: str) -> None:
+        """Press Tab until what has the focus is there."""
+        is_there = "place => document.activeElement.closest(place) !== null"
+        for _ in range(80):
+            self.page.keyboard.press("Tab")
+            if self.page.evaluate(is_there, place):
+                return
+        raise AssertionError(f"Tab does not reach {place}")
+
     def download(self, button: Locator) -> Download:
         """Press a button and wait for the file that it gives."""
         with self.page.expect_download() as started:
@@ -421,6 +454,16 @@ class App:
         else:
             drawn = np.array(found, dtype=np.float64)
             np.testing.assert_allclose(drawn, expected, rtol=0, atol=tolerance)
+
+    @contextmanager
+    def in_sight(self, *places: str) -> Iterator[None]:
+        """Have what is done here change these places, which are then seen without a scroll."""
+        before = [self.find(_STATE, place) for place in places]
+        yield
+        for place, state in zip(places, before, strict=True):
+            self.expect(_CHANGED, True, [place, state])
+        for place in places:
+            self.expect(_IS_SEEN, True, place)
 
     def box(self, place: str) -> tuple[float, float, float, float]:
         """Left, top, width and height of an element that is scrolled to and rests."""

@@ -6,10 +6,11 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.browser.driver import App
 
-_UNSAVED = """() => visible('.st-key-beam-progress').length ? undefined : visible('.stPlotlyChart')
-    .filter(each => !each.closest('[class*="-box "]')?.querySelector('.chart-tools .save'))
-    .map(each => `no button saves it: ${each.outerHTML.slice(0, 200)}`)"""
-"""The charts that no button saves, once the beam beside the translation is there too."""
+_UNSAVED = """() => visible('[class*="st-key-"][class*="-progress"]').length ? undefined
+    : visible('.stPlotlyChart')
+        .filter(each => !each.closest('[class*="-box "]')?.querySelector('.chart-tools .save'))
+        .map(each => `no button saves it: ${each.outerHTML.slice(0, 200)}`)"""
+"""The charts that no button saves, once nothing is computed any more, which would fade the page."""
 _RUN = """async () => {
     const wcag22 = {rules: {'target-size': {enabled: true}}};  // else axe leaves it out
     const {violations} = await axe.run({...wcag22, resultTypes: ['violations']});

@@ -7,9 +7,9 @@ they stop, nothing is against the page; what a click changes is seen without a s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
 import numpy as np
@@ -25,7 +25,7 @@ from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.browser.driver import ANOTHER_PASS, DRAWN, NAMES, App, NewApp, Traced, either
+from tests.browser.driver import ANOTHER_PASS, DRAWN, App, NewApp, Traced, either, short_label
 from tests.browser.faults import faults_of
 from tests.browser.test_lessons import WALKED, walk_through
 from tests.floats import printed
@@ -39,46 +39,11 @@ SENTENCE = "We saw three black cats on the white roof."
 LONG = " ".join(["The old man gave the little girl a red apple."] * 6)
 """60 words."""
 INSPECTOR, MAP = ".st-key-inspector", ".st-key-large"
-_STATE = """place => {
-    const [element] = visible(place);
-    if (!element) return null;
-    const inner = element.cloneNode(true), drawn = element.querySelectorAll('canvas');
-    inner.querySelectorAll('[id]').forEach(each => each.removeAttribute('id'));
-    const shown = [...element.querySelectorAll('[data-testid="stBidiComponentIsolated"]')]
-        .map(each => each.shadowRoot?.innerHTML);
-    return inner.innerHTML + shown.join('') + drawn.length;
-}"""
-_CHANGED = f"""([place, before]) => {{
-    const now = ({_STATE})(place);
-    return Boolean(now) && now !== before;
-}}"""
-_IS_SEEN = """place => {
-    const {top, bottom} = visible(place)[0].getBoundingClientRect();
-    const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
-    return seen >= Math.min(150, bottom - top) - 1;
-}"""
-"""Whether all of a place is seen or, of a large one, 150 pixels."""
-_FOCUSED = "place => document.activeElement.closest(place) !== null"
-
-
-@contextmanager
-def in_sight(app: App, *places: str) -> Iterator[None]:
-    """Do what changes these places; then each is seen, where the page does not scroll any more."""
-    before = [app.find(_STATE, place) for place in places]
-    yield
-    for place, state in zip(places, before, strict=True):
-        app.expect(_CHANGED, True, [place, state])
-    for place in places:
-        app.expect(_IS_SEEN, True, place)
 
 
 def stop(app: App) -> None:
     """Look at the page: nothing is against it."""
     assert faults_of(app) == []
-
-
-def named(head: Head) -> str:
-    return f"{NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"
 
 
 def largest_first(measures: Measures, name: str) -> list[Head]:
@@ -91,13 +56,6 @@ def largest_first(measures: Measures, name: str) -> list[Head]:
     return sorted(known, key=lambda head: -known[head])
 
 
-def chosen_head(app: App) -> Head:
-    """Return the head that the address has."""
-    look = "key => new URLSearchParams(location.search).get(key)"
-    kind, layer, head = (app.find(look, key) for key in ("kind", "layer", "head"))
-    return Head(kind or "cross", int(layer) - 1, int(head) - 1)
-
-
 def test_a_head_is_found_by_its_habit(
     new_app: NewApp, run: TrainedRun, newest: int, trace_at: Callable[..., Trace]
 ) -> None:
@@ -108,8 +66,8 @@ def test_a_head_is_found_by_its_habit(
     app.open("/heads", run="en-es", q=SENTENCE)
     app.pick("measure", "previous token")
     first = app.page.locator(".st-key-head_table tbody tr").first
-    expect(first).to_contain_text(named(head))
-    with in_sight(app, ".st-key-example_table", INSPECTOR):
+    expect(first).to_contain_text(short_label(head))
+    with app.in_sight(".st-key-example_table", INSPECTOR):
         first.click()
     stop(app)
     example = measures.examples[head][0]
@@ -129,8 +87,7 @@ def test_why_this_word(new_app: NewApp, traced: Traced) -> None:
     first, second = trace.predictions.top_log_probability[at][:2]
     app = new_app(viewport=LAPTOP, color_scheme="dark")
     app.open("/why", q=SENTENCE)
-    app.rest()
-    with in_sight(app, ".st-key-account_parts"):
+    with app.in_sight(".st-key-account_parts"):
         app.page.locator(".st-key-target_tokens button").nth(at).click()
     said = f"The logit of {word} is {{:.3f}} higher than that of "
     told = printed(said, first - second, dtype=np.float32, size=10)
@@ -148,10 +105,12 @@ def test_where_a_number_comes_from(new_app: NewApp, traced: Traced) -> None:
     bars = "gd.data[1].hovertext.flatMap((said, at) => said === 'choose this head' ? [at] : [])"
     *_, last = app.read("account_parts", bars)
     count = app.read("account_parts", "gd.data[1].y.length")
-    with in_sight(app, INSPECTOR):
+    with app.in_sight(INSPECTOR):
         app.click_in("account_parts", 0.5, (last + 0.5) / count)
-    head = chosen_head(app)
-    expect(app.page.locator(INSPECTOR)).to_contain_text(named(head))
+    at_head = parse_qs(urlsplit(app.page.url).query)
+    layer, number = (int(at_head[name][0]) - 1 for name in ("layer", "head"))
+    head = Head(at_head["kind"][0], layer, number)
+    expect(app.page.locator(INSPECTOR)).to_contain_text(short_label(head))
     stop(app)
     app.page.locator(".st-key-head-inside button").click()
     app.choose(inside="2 Scores, softmax")
@@ -160,7 +119,7 @@ def test_where_a_number_comes_from(new_app: NewApp, traced: Traced) -> None:
     weights /= weights.sum()
     of_trace = trace.attention[head.kind][head.layer, head.head, at]
     np.testing.assert_allclose(weights, of_trace, atol=1e-5)
-    with in_sight(app, ".st-key-stages", INSPECTOR):
+    with app.in_sight(".st-key-stages", INSPECTOR):
         app.page.locator(".st-key-head [role=radio][aria-checked=false]").first.click()
     stop(app)
 
@@ -171,7 +130,7 @@ def test_since_which_step(new_app: NewApp, run: TrainedRun, trace_at: Callable[.
     app.open("/training", q=SENTENCE, training="watch", playing="head", run="en-es")
     player = app.page.locator(".player")
     expect(player).to_have_attribute("data-frame", str(len(run.steps()) - 1))  # all have come
-    with in_sight(app, ".st-key-player", INSPECTOR):
+    with app.in_sight(".st-key-player", INSPECTOR):
         app.page.locator(".st-key-head [role=radio]").nth(2).click()
     said = re.compile(r"Cross 3.3 changed most between steps ([\d,]+) and ([\d,]+)")
     expect(player.locator(".changed-said")).to_contain_text(said)
@@ -186,7 +145,7 @@ def test_since_which_step(new_app: NewApp, run: TrainedRun, trace_at: Callable[.
     app.expect_address(step=str(step))
     stop(app)
     app.choose(training="heads")
-    with in_sight(app, ".st-key-head_lines"):
+    with app.in_sight(".st-key-head_lines"):
         app.page.locator(".st-key-head [role=radio]").nth(1).click()
     app.go_to("Translate")
     then = trace_at(step, SENTENCE)
@@ -208,11 +167,11 @@ def test_which_of_two_heads_matters_and_how_sure_that_is(
             float(each[head.kind][head.layer, head.head])
             for each in (measures.values["cost"], measures.cost_errors)
         )
-        expect(rows.nth(place)).to_contain_text(named(head))
+        expect(rows.nth(place)).to_contain_text(short_label(head))
         expect(rows.nth(place)).to_contain_text(f"{cost:+.3f} ± {error:.3f}")
     rows.first.click()
-    expect(app.page.locator(INSPECTOR)).to_contain_text(named(heads[0]))
-    with in_sight(app, ".st-key-switched-off"):
+    expect(app.page.locator(INSPECTOR)).to_contain_text(short_label(heads[0]))
+    with app.in_sight(".st-key-switched-off"):
         app.page.locator(".st-key-turn-head button").click()
     model, turned = load_weights(run, newest).model, Turned((TurnedHead(heads[0]),))
     app.expect_text(
@@ -270,10 +229,10 @@ def test_a_link_that_another_browser_opens(new_app: NewApp, browser: Browser, ad
     app = new_app(viewport=LAPTOP)
     app.open(q=BRIEF, below="steps")
     app.choose(kind="encoder_self", layer="2", head="3")
-    with in_sight(app, MAP):
+    with app.in_sight(MAP):
         app.page.locator(".st-key-source_tokens button").nth(1).click()
     names = app.read("top_tokens", "gd.layout.yaxis.ticktext")
-    with in_sight(app, ".st-key-forked-result"):
+    with app.in_sight(".st-key-forked-result"):
         app.click_in("top_tokens", 0.7, 1.5 / len(names))
     app.expect_address(kind="encoder_self", layer="2", head="3", column="1", fork=names[1])
     link, *_ = app.link_and_citations()
@@ -302,33 +261,23 @@ def test_a_phone(new_app: NewApp, traced: Traced) -> None:
     stop(app)
 
 
-def tab_to(app: App, place: str) -> None:
-    """Press Tab until what has the focus is there."""
-    for _ in range(80):
-        app.page.keyboard.press("Tab")
-        if app.page.evaluate(_FOCUSED, place):
-            return
-    raise AssertionError(f"Tab does not reach {place}")
-
-
 def test_keys_alone(new_app: NewApp, traced: Traced) -> None:
     """A sentence is typed, a position chosen, and a cell read and opened."""
     trace = traced(SENTENCE)
     grid, weights = make_grid(trace, "cross"), trace.attention["cross"][-1, 0]
     app = new_app(viewport=TABLET, color_scheme="dark")
     app.open(q=BRIEF)
-    tab_to(app, ".st-key-sentence")
+    app.tab_to(".st-key-sentence")
     app.page.keyboard.press("ControlOrMeta+A")
     app.page.keyboard.type(SENTENCE)
     app.page.keyboard.press("Enter")
     app.expect_text("translation", trace.target_text)
-    tab_to(app, ".st-key-target_tokens")
-    app.page.keyboard.press("ArrowRight")
-    app.page.keyboard.press("ArrowRight")
-    app.page.keyboard.press("Enter")
+    app.tab_to(".st-key-target_tokens")
+    for key in ("ArrowRight", "ArrowRight", "Enter"):
+        app.page.keyboard.press(key)
     app.expect_address(at="2")
     app.rest()
-    tab_to(app, ".st-key-large_cells")
+    app.tab_to(".st-key-large_cells")
     for key in ("Home", "ArrowDown", "ArrowRight"):
         app.page.keyboard.press(key)
     said = f"query {grid.rows[3]}, key {grid.columns[1]}: weight {{:#.3g}}"
@@ -355,8 +304,7 @@ def test_the_run_that_copies(new_app: NewApp) -> None:
     stop(app)
 
 
-def test_a_lesson(new_app: NewApp) -> None:
-    app = new_app(viewport=LAPTOP)
+def test_a_lesson(app: App) -> None:
     app.open("/learn", q=BRIEF)
     stop(app)
     walk_through(app, WALKED[0])

@@ -16,7 +16,7 @@ from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.theme import LIGHT, weight_colour
 from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.records.trace import Floats, Trace
-from tests.browser.driver import NAMES, App, Motion, Traced, asked, rgb, step_label
+from tests.browser.driver import App, Motion, Traced, asked, rgb, short_label, step_label
 
 pytestmark = pytest.mark.release
 
@@ -263,10 +263,7 @@ def test_edges_of_a_step_are_drawn_and_walked_through_by_keys(
     expect(lines).to_have_count(len(edges) + (chosen not in names))
     for edge in edges[:2]:
         stage.press("ArrowDown")
-        ends = [
-            f"{NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"
-            for head in (edge.earlier, edge.later)
-        ]
+        ends = [short_label(head) for head in (edge.earlier, edge.later)]
         expect(player.locator(".status")).to_contain_text(f"{ends[0]} → {edge.role} of {ends[1]}: ")
     stage.press("Enter")
     app.expect_address(edge=names[1])
