@@ -52,7 +52,7 @@ class Placement:
 
 _THREADS = torch.get_num_threads()
 _LARGE = 30_000_000
-"""Parameters from which on a model computes with several threads."""
+"""Parameters from which on a model computes with several threads, and decoding takes seconds."""
 
 
 def use_one_thread() -> None:
@@ -64,9 +64,14 @@ def use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
+def is_large(parameters: int) -> bool:
+    """Return whether a model of so many parameters takes seconds to decode a sentence."""
+    return parameters >= _LARGE
+
+
 def allow_threads(parameters: int) -> None:
     """Compute with several threads from now on if a model has many parameters."""
-    if parameters >= _LARGE:
+    if is_large(parameters):
         torch.set_num_threads(_THREADS)
 
 

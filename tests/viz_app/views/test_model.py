@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headwise.model import placement
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.config import TransformerConfig
 from headwise.model.hooks import hook_names
@@ -33,6 +34,7 @@ from tests.viz_app.views.driver import (
     array,
     break_lines,
     open_page,
+    patch_views,
     texts_in,
     traced,
     unescaped,
@@ -302,3 +304,20 @@ def test_equations_have_the_sizes_of_the_sentence(opened: Opened, run: TrainedRu
 def test_the_page_begins_with_a_drawing(opened: Opened) -> None:
     [drawing] = [each.value for each in opened("diagram").markdown if each.value.startswith("<svg")]
     assert 'aria-label="Encoder: ' in drawing
+
+
+def test_a_large_model_computes_long_things_only_when_asked(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "_LARGE", 1)
+    app = start(section="layers", q="Where do the cats see a dog?")
+    column = "the decoder writes"
+    assert set(app.dataframe[0].value[column]) == {"…"}
+    app.choose(from_layers=True)
+    assert "…" not in set(app.dataframe[0].value[column])
+    patch_views(monkeypatch, "model", _SHUFFLED_UNASKED=1)
+    app = start(section="similarity", token="id:7")
+    assert "By chance the nearest" not in app.captions
+    [button] = [each for each in app.button if each.label == "Compare all tokens"]
+    button.click().run()
+    assert "By chance the nearest would be at" in app.captions

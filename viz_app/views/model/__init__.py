@@ -60,8 +60,9 @@ class ModelChoices:
     number: int | None = choice(None, of="run", where=_PROJECTION)
     """How many of the most frequent tokens are drawn."""
     searched: tuple[Text, ...] = choice((), of="run", where=_PROJECTION)
-    from_layers: bool = choice(True, of="sentence step", where=_LAYERS)
-    """Whether the sentence is translated from each encoder layer, until a person stops it."""
+    from_layers: bool | None = choice(None, of="sentence step", where=_LAYERS)
+    """Whether the sentence is translated from each encoder layer: at first of a small model only,
+    and until a person stops it."""
     layers_by_step: bool = choice(False, of="run", where=_LAYERS)
     """Whether sample sentences are, at each checkpoint."""
     unfold: Literal["stacks", "layers", "everything"] = choice(

@@ -8,6 +8,7 @@ from contextlib import suppress
 import streamlit as st
 
 from headwise.model.files import CheckpointError
+from headwise.model.placement import is_large
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.predictions import agreement
 from headwise.viz_app.records.trace import Trace
@@ -37,9 +38,8 @@ def show_decoder_lens(selection: Selection, trace: Trace) -> None:
         "does not mean that nothing is known in an inner layer.",
     )
     names = ["embedding", *(f"layer {n + 1}" for n in range(encoder.n_encoder_layers))]
-    if st.toggle(
-        "Translate from each layer", **control("from_layers", "Translate from each layer")
-    ):
+    label = "Translate from each layer"
+    if st.toggle(label, **control("from_layers", label, default=not is_large(run.parameters))):
         in_slices(
             "Translating from each layer",
             lambda note_done: _translate(run, [step], texts, len(names), note_done),

@@ -43,6 +43,8 @@ _NEIGHBOURS, _PAIRS = 12, 300
 """Most neighbours of a token and most pairs that are shown."""
 _LEAST_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _NUMBERS, _FIRST_NUMBER = (500, 1_000, 2_000, 5_000, 10_000, 20_000), 5_000
+_SHUFFLED_UNASKED = 4_000_000
+"""Most numbers of a vocabulary that are shuffled unasked: a second shuffles some ten million."""
 _RARE_NOTE = (
     "Of tokens that hardly occur a training learns little: let them in, and the pairs they make "
     "may say more of chance than of meaning."
@@ -164,16 +166,22 @@ def _show_neighbours(selection: Selection, side: TraceSide) -> None:
         alt=f"Nearest to {vocabulary.labels[id]}: {values}",
         on_select=look_up,
     )
-    chance = cached(
-        "nearest by chance",
-        (vocabulary.weights, vocabulary.table_side, id, seen.tobytes()),
-        lambda: nearest_by_chance(vocabulary.table, id, among=seen),
-    )
     often = f"{_occurrences(vocabulary, id)} in the training data. " * vocabulary.counted
-    st.caption(
-        f"{escape_markdown(vocabulary.labels[id])}: {often}By chance the nearest would be at "
-        f"{chance:.2f}: with the numbers of each dimension shuffled among these tokens."
-    )
+    said = f"{escape_markdown(vocabulary.labels[id])}: {often}"
+    if vocabulary.table.size <= _SHUFFLED_UNASKED or view().model.all_pairs:
+        chance = cached(
+            "nearest by chance",
+            (vocabulary.weights, vocabulary.table_side, id, seen.tobytes()),
+            lambda: nearest_by_chance(vocabulary.table, id, among=seen),
+            says="Shuffling the vocabulary",
+        )
+        said += (
+            f"By chance the nearest would be at {chance:.2f}: with the numbers of each dimension "
+            "shuffled among these tokens."
+        )
+    else:
+        said += "How near the nearest would be by chance is said once all tokens are compared."
+    st.caption(said)
 
 
 def _occurrences(vocabulary: SideVocabulary, id: int) -> str:
@@ -201,7 +209,7 @@ def _show_pairs(selection: Selection, side: TraceSide) -> None:
             "Compare all tokens",
             key="compare_pairs",
             icon=":material/search:",
-            on_click=lambda: change_view(all_pairs=True),
+            on_click=lambda: change_view("neighbours", "pairs", all_pairs=True),
         )
         return
     among, key = _choose_among(vocabulary)
