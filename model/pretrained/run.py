@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from headwise.model.pretrained.checkpoint_folder import (
     config_folder,
     new_vocabulary,
     run_folder_of,
+    stamp_of,
     trainer_state,
 )
 from headwise.model.pretrained.checkpoints import find_checkpoints, weights_by_step
@@ -392,11 +393,17 @@ class PretrainedRun:
                     raise CheckpointError(
                         f"{path}: truncated, or not safetensors; restore the file or remove it"
                     )
-                with path.open("rb") as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
+                digest.update(_digest(path, stamp_of(path)))
         if is_adapter(folder):  # which scales its weights
             digest.update(read_bytes(folder / CONFIG, within=run_folder_of(folder)))
         return digest.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _digest(path: Path, _stamp: tuple[int, int] | None) -> bytes:
+    """Return the sha256 of a file, which is read once for each stamp: loading asks for it, too."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def _count(inner: Any) -> int:

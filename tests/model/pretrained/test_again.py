@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -80,3 +82,19 @@ def test_weights_that_are_not_numbers_are_refused_in_a_second_checkpoint(
     run.load(1)
     with pytest.raises(CheckpointError, match="expected finite numbers"):
         run.load(2)
+
+
+def test_a_file_is_hashed_once_until_it_is_another(
+    make_folder: MakeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = PretrainedRun(_two(make_folder("t5"), tmp_path), "both")
+    before = run.load(1).sha256
+    with monkeypatch.context() as patch:
+        patch.delattr(hashlib, "file_digest")  # which reads it
+        assert run.sha256(1) == before
+    path = run.weights_path(1)
+    weights = load_file(path)
+    save_file({name: 3 * x for name, x in weights.items()}, path)
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))  # however coarse the system's clock is
+    assert run.sha256(1) != before
+    assert run.load(1).sha256 == run.sha256(1)
