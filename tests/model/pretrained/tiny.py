@@ -47,6 +47,14 @@ FAMILY_NAMES = (
     *PAIRS,
     *("t5gemma", "t5gemma2"),
 )
+MAKES = (
+    *("marian", "mbart", "blenderbot-small", "t5", "umt5"),
+    *("bert2bert", "bert2gpt2", "t5gemma", "t5gemma2"),
+)
+"""Families with every value of every field of a description among them.
+
+Analyses know a model by its description, so these stand for all.
+"""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from headwise.model.interface import Head, attention_path
 from headwise.viz_app.heads.composition.scores import Composition, Edge, composition
 from headwise.viz_app.records.trace import Doubles
 from tests.floats import PASS, near
-from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from tests.model.pretrained.tiny import MAKES, build
 from tests.viz_app.core.test_circuits import array, tiny_preset
 
 
@@ -84,7 +84,7 @@ def test_scores_are_those_of_numpy(preset: str) -> None:
         assert edge.error == pytest.approx(np.std(drawn), rel=0.4)
 
 
-@pytest.mark.parametrize("family", FAMILY_NAMES)
+@pytest.mark.parametrize("family", MAKES)
 def test_every_family_has_edges_between_what_is_written_and_read(family: str) -> None:
     model: Any = build(family).ours
     found = all_edges(composition(model))

@@ -27,7 +27,7 @@ from headwise.viz_app.heads.dictionary.scores import (
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.files import read_measures
 from tests.floats import PASS, assert_near
-from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from tests.model.pretrained.tiny import MAKES, build
 from tests.viz_app.core.test_circuits import array, tiny_preset
 
 PAIR = EncodedPair(0, Pair("", ""), [5, 17, 5, EOS], [BOS, 12, 7, EOS])
@@ -70,7 +70,7 @@ class Named:
 TOKENIZERS: Any = SimpleNamespace(source=Named(), target=Named())
 
 
-@pytest.mark.parametrize("family", FAMILY_NAMES)
+@pytest.mark.parametrize("family", MAKES)
 def test_every_family_has_dictionaries(family: str) -> None:
     """What is raised most has the largest logit, and padding is never named."""
     model: Any = build(family).ours

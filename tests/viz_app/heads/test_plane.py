@@ -23,7 +23,7 @@ from headwise.viz_app.heads.plane.vectors import (
 )
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from tests.floats import PASS, assert_near, near
-from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from tests.model.pretrained.tiny import MAKES, build
 from tests.viz_app.core.test_circuits import tiny_preset
 
 OF_TWO_LENGTHS = [
@@ -37,9 +37,9 @@ ERROR = 1 / math.sqrt(SENTENCES * LENGTH * (LENGTH - 1))
 """The standard error of the mean rank correlation of 200 rows of 10 keys."""
 
 
-@pytest.mark.parametrize("name", ["paper-base", *FAMILY_NAMES])
+@pytest.mark.parametrize("name", ["paper-base", *MAKES])
 def test_scores_are_products_and_give_the_maps_of_each_sentence(name: str) -> None:
-    """Of a tiny model in float64, of ours and of every family."""
+    """Of a tiny model in float64, of ours and of every make of a family."""
     ours = tiny_preset(name) if name == "paper-base" else build(name, dtype=torch.float64).ours
     model: Seq2SeqModel = ours.double()
     about = model.description

@@ -27,7 +27,7 @@ from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons, 
 from headwise.viz_app.measuring.neurons import measure_neurons, places_in_batch, rounded, strongest
 from headwise.viz_app.records.measures import Sentence, StrongestPositions, StrongestSentences
 from tests.floats import PASS, near
-from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from tests.model.pretrained.tiny import MAKES, build
 from tests.tiny import tiny_model, write_run
 from tests.viz_app.measures import made_up_neurons
 from tests.viz_app.measuring.conftest import PAIRS
@@ -57,7 +57,7 @@ def sentences_for(model: Seq2SeqModel, *lengths: tuple[int, int]) -> list[Encode
     ]
 
 
-@pytest.mark.parametrize("name", [*OURS, *FAMILY_NAMES])
+@pytest.mark.parametrize("name", [*OURS, *MAKES])
 def test_each_neuron_s_place_is_that_of_the_sentence_alone(
     name: str, make_model: Callable[..., Transformer]
 ) -> None:

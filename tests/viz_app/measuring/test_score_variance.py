@@ -15,26 +15,25 @@ import torch
 
 from headwise.model.config import BOS, EOS
 from headwise.model.interface import KINDS, Head, Kind, Seq2SeqModel
-from headwise.model.presets import PRESETS
 from headwise.model.turned import AS_IT_IS
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.score_variance import score_variance
 from headwise.viz_app.records.trace import Tokens
 from tests.floats import PASS, assert_near
-from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from tests.model.pretrained.tiny import MAKES, build
 from tests.planted import EQUAL, PREVIOUS, planted_model
-from tests.viz_app.core.test_circuits import tiny_preset
+from tests.viz_app.core.test_circuits import OURS, tiny_preset
 
 PAIRS = [([5, 17, 9, 30, 8, EOS], [BOS, 12, 7, 33, EOS]), ([5, 5, EOS], [BOS, 9, 8, 7, 6, 5, EOS])]
 """Ids of different lengths, so that a batch has padding on both sides."""
 
 
-@pytest.fixture(scope="module", params=[*PRESETS, *FAMILY_NAMES])
+@pytest.fixture(scope="module", params=[*OURS, *MAKES])
 def model(request: pytest.FixtureRequest) -> Any:
-    """A tiny model in float64 of every preset's make, and of every family."""
+    """A tiny model in float64 of every preset's make, and of every family's."""
     name = request.param
-    ours = tiny_preset(name) if name in PRESETS else build(name, dtype=torch.float64).ours
+    ours = tiny_preset(name) if name in OURS else build(name, dtype=torch.float64).ours
     return ours.double()
 
 

@@ -33,7 +33,7 @@ from headwise.viz_app.why.word.account import (
 )
 from headwise.viz_app.why.word.effects import run_source_effects, run_whole_effects
 from tests.floats import PASS, assert_near, near, rounding
-from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from tests.model.pretrained.tiny import MAKES, build
 
 MakeModel = Callable[..., Transformer]
 Ids = tuple[int, ...]
@@ -48,9 +48,9 @@ OURS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=[*OURS, *FAMILY_NAMES])
+@pytest.fixture(scope="module", params=[*OURS, *MAKES])
 def model(request: pytest.FixtureRequest, make_model: MakeModel) -> Any:
-    """A tiny model in float64 of every preset's make, and of every family."""
+    """A tiny model in float64 of every preset's make, and of every family's."""
     return made(request.param, make_model, torch.float64)
 
 
@@ -82,8 +82,7 @@ def logits_at(model: Any, source: Ids, consumed: Ids) -> Tensor:
     return logits if cap is None else cap * torch.atanh(logits / cap)
 
 
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("strength", [1.0, 0.0, -0.5])
+@pytest.mark.parametrize(("padded", "strength"), [(False, 1.0), (True, 0.0), (False, -0.5)])
 def test_all_parts_add_up(model: Any, padded: bool, strength: float) -> None:
     heads = Head("cross", 1, 1), Head("encoder_self", 0, 0)
     turned = Turned.of(
@@ -113,7 +112,7 @@ def test_all_parts_add_up(model: Any, padded: bool, strength: float) -> None:
         )
 
 
-@pytest.mark.parametrize("name", [*OURS, *FAMILY_NAMES])
+@pytest.mark.parametrize("name", [*OURS, *MAKES])
 def test_in_float32_the_parts_add_up_to_its_own_logits(name: str, make_model: MakeModel) -> None:
     model = made(name, make_model, torch.float32)
     wanted = logit_difference(model, SOURCE, CONSUMED)

@@ -29,7 +29,7 @@ from headwise.viz_app.why.sentences.passes import (
     stream_points,
 )
 from tests.floats import PASS, assert_near, rounding
-from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from tests.model.pretrained.tiny import MAKES, build
 
 MakeModel = Callable[..., Transformer]
 A = torch.tensor([[5, 17, 9, 30, 8, 6]])
@@ -46,9 +46,9 @@ LOGITS = 40.0
 """Magnitude of what is added up."""
 
 
-@pytest.fixture(scope="module", params=[*OURS, *FAMILY_NAMES])
+@pytest.fixture(scope="module", params=[*OURS, *MAKES])
 def any_model(request: pytest.FixtureRequest, make_model: MakeModel) -> Any:
-    """A tiny model in float64, of ours with either place of the norm, and of every family."""
+    """A tiny model in float64, of ours with the norm in either place, and of every make."""
     return made(request.param, make_model)
 
 
