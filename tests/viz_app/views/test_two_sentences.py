@@ -183,9 +183,17 @@ def test_maps_stand_side_by_side_and_their_difference_where_tokens_correspond(
     assert np.isfinite(found).sum() == len(rows) * len(columns)
 
 
+@pytest.fixture(scope="module")
+def patchings(run: TrainedRun) -> list[tuple[Patching, Patching]]:
+    """Attribution patching and exact patching at each step."""
+    models = [load_weights(run, step).model for step in STEPS]
+    ways = run_attribution, run_patching
+    return [tuple(way(model, *patched(run)) for way in ways) for model in models]  # type: ignore[misc]
+
+
 @pytest.mark.parametrize("shown", ["streams", "heads", "sublayers"])
 def test_every_checkpoint_has_the_shares_of_attribution_patching(
-    start_page: Start, run: TrainedRun, shown: str
+    start_page: Start, patchings: list[tuple[Patching, Patching]], shown: str
 ) -> None:
     asked = {"patching": "true", "attributed": "true", "attributed_map": shown, "compared": "true"}
     app = start_page("why", **AT, **PARTING, **asked)
@@ -193,9 +201,7 @@ def test_every_checkpoint_has_the_shares_of_attribution_patching(
     drawn = app.cells("patch_training")
     [table] = [each.value for each in app.dataframe]
     assert table["training step"].tolist() == list(STEPS)
-    for column, step in enumerate(STEPS):
-        model = load_weights(run, step).model
-        near, exact = run_attribution(model, *patched(run)), run_patching(model, *patched(run))
+    for column, (step, (near, exact)) in enumerate(zip(STEPS, patchings, strict=True)):
         odds, others = (parts_of(each)[shown] for each in (near, exact))
         shares = (odds - near.odds_a) / (near.odds_b - near.odds_a)
         bound = rounding(np.float32, LOGITS / abs(near.odds_b - near.odds_a))
