@@ -93,8 +93,8 @@ what = {
                     estimates.patching_bytes(model.description, n + 1, n + 1)),
     "patching": (patch_of_one_stretch,
                  estimates.patching_bytes(model.description, n + 1, 21)),
-    "greedy": (lambda: greedy(model, [source], (BOS,)),
-               estimates.decoding_bytes(model.description, n + 1)),
+    "greedy": (lambda: greedy(model, [source[-100:]], (BOS,)),
+               estimates.decoding_bytes(model.description, 100)),
     "log-probability": (lambda: target_log_probability(model, source, ids),
                         estimates.logits_bytes(model.description, n + 1, n + 1)),
 }

@@ -117,7 +117,7 @@ def _read_and_write(path: Path) -> str:
 def contents() -> dict[str, bytes]:
     """A saved trace in each form."""
     model, tokenizers = markup_model("bpe")
-    trace = run_trace(model, tokenizers, "The old man gave the girl an apple.")
+    trace = run_trace(model, tokenizers, "The old man.")
     return {".npz": to_npz(trace), ".json": to_json(trace)}
 
 

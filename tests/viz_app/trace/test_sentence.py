@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import DecoderCache, Transformer
 from headwise.model.turned import PinnedRow, Turned
 from headwise.model.turning import turn
-from headwise.viz_app.records.trace import Tokens, Trace
+from headwise.viz_app.records.trace import Check, Tokens, Trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near
 
@@ -410,3 +411,8 @@ def test_of_two_tokens_that_differ_by_a_last_bit_the_lower_id_is_first(
     own = run_trace(speaker, tokenizers, SOURCE)
     assert set(own.predicted.ids) == {70}
     assert set(own.predictions.rank.tolist()) == {1}
+
+
+def test_check_passes_up_to_its_limit() -> None:
+    passed = [Check("name", d, 0.5).passed for d in (0.0, 0.5, 0.500001, math.inf, math.nan)]
+    assert passed == [True, True, False, False, False]

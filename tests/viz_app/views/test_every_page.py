@@ -71,7 +71,7 @@ def test_every_page_is_drawn_from_a_read_only_folder(
         assert app.address["run"] == "tiny"  # which nobody chose
         assert (app.errors, app.warnings) == ([], [])
         if "kind" in map(field_of, app.segmented_control):
-            app.choose(kind="cross").run()
+            app.choose(kind="cross")
             assert (app.errors, app.warnings) == ([], [])
     assert refused == []
 

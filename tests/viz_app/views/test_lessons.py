@@ -15,6 +15,7 @@ from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.measuring.pair_files import write_pairs
+from headwise.viz_app.views.learn.page import minutes
 from headwise.viz_app.views.shared import lesson_panel, lessons, slices
 from headwise.viz_app.views.shared.lessons import check_step, view_of, way_of
 from headwise.viz_app.views.shared.markdown import lesson_markdown
@@ -268,6 +269,7 @@ def plain(label: str) -> str:
     return unescaped(label).replace("·", "").strip()
 
 
+@pytest.mark.usefixtures("few_examples")
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=LESSONS)
 def test_a_shipped_lesson_is_gone_through_and_answered_by_what_is_computed_beside_it(
     start_page: Start, opened: list[str], lesson: Lesson
@@ -329,3 +331,9 @@ def test_a_step_dims_all_parts_but_its_own(start_page: Start) -> None:
             assert (f".st-key-{key}" in screen) is (part != "map"), key
             assert (f".st-key-{key}" in printed) is (part == "map"), key
     assert not start_page("translate", q=CATS).markup("grayscale(1)")
+
+
+def test_minutes_are_of_words_and_questions() -> None:
+    assert minutes(["word"] * 4) == 3  # two of four answers, and the beginning of a third
+    assert minutes(["word " * 150] * 3) == 5  # three of reading, one and a half of answers
+    assert minutes([]) == 0

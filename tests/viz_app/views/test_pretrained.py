@@ -135,7 +135,7 @@ def test_pages_say_nothing_false(
     see()
     shown_by = {"kind": "cross", "side": "target"}
     for field in shown_by.keys() & set(map(field_of, app.segmented_control)):
-        app.choose(**{field: shown_by[field]}).run()
+        app.choose(**{field: shown_by[field]})
         see()
     for step in app.widget("inside").options if address == {"inside": "projections"} else []:
         app.choose(inside=step)
