@@ -358,7 +358,9 @@ class App:
     def pick(self, key: str, label: str) -> None:
         """Choose in a list that opens; again, if it is drawn anew meanwhile, which closes it."""
         for patience in (5_000, 5_000, PATIENCE):
-            self.widget(key).locator("input").fill(label)
+            field = self.widget(key).locator("input")
+            field.fill("")  # a list that was closed does not open for the same text once more
+            field.fill(label)
             with suppress(TimeoutError):
                 self.page.get_by_role("option", name=label, exact=True).click(timeout=patience)
                 return

@@ -13,11 +13,23 @@ import pytest
 
 from headwise.viz_app.views.state import CHOICES, parameter_of
 from tests.browser.driver import cited_view
-from tests.browser.test_links import SHARED
 from tests.imports import ROOT
 from tests.viz_app.views.driver import Page, Start, drawn
 
 SENTENCE = "We saw black cats."
+SHARED: list[tuple[str, dict[str, str], str]] = [
+    ("translate", {}, "run step sentence"),
+    ("translate", {}, "kind layer head units"),
+    ("translate", {}, "target"),
+    ("translate", {"below": "beam"}, "decoding beam hypothesis"),
+    ("translate", {"below": "off"}, "strengths"),
+    ("why", {}, "instead"),
+    ("inside", {}, "pictures paper printed"),
+    ("model", {"section": "input"}, "side"),
+    ("training", {"training": "heads"}, "measure"),
+    ("errors", {"errors": "pairs"}, "steps_axis"),
+]
+"""Page, what the address has at first, and shared choices that are then made, in their order."""
 ELSEWHERE = {
     *("source_language", "target_language", "task"),  # of models of others
     "pairs_among",  # of models without counts of tokens

@@ -293,7 +293,7 @@ def test_what_is_not_known_of_a_model_is_said(
     }.items():
         app = start_model("training", folders("bart"), training=section)
         assert app.errors == []
-        assert told in " ".join(info.value for info in app.info)
+        assert told in " ".join([app.captions, *(info.value for info in app.info)])
     command = start_model("heads", folders("bart")).code[0].value
     assert "--run PATH/bart --data FILE --columns SOURCE TARGET" in command
     app = start_model("training", measured("t5"), training="heads", measure="begin")
