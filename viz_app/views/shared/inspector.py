@@ -238,7 +238,7 @@ def _say_row(trace: Trace, head: Head) -> None:
         return
     usable = range(weights.shape[1] if grid.allowed is None else int(grid.allowed[row].sum()))
     keys = sorted(usable, key=lambda key: -weights[row, key])[:_MOST_KEYS]
-    if column in usable:
+    if column is not None and column in usable:
         keys = [column, *(key for key in keys if key != column)]
     said = [escape_markdown(f"{grid.columns[key]} {weights[row, key]:.3f}") for key in keys]
     if column in usable:

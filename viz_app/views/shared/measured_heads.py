@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Protocol
 
 from headwise.model.interface import Head, Kind
 from headwise.model.training.data import Pair
@@ -36,6 +37,9 @@ from headwise.viz_app.views.shared.head_choice import choices_for
 from headwise.viz_app.views.shared.measures import measure_description, measures_of
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 
+Say = Callable[[str, Head, float], str]
+"""Says a value in words, by its measure and head."""
+
 
 def head_in_words(run: Run, measures: Measures, head: Head) -> tuple[str, str]:
     """Say what is most striking in the measures of a head: in a plain line, and with numbers."""
@@ -57,18 +61,34 @@ def choices_over_training(run: Run, measures: Measures | None, head: Head) -> di
     return choices | {"measure": striking[0]} if striking else choices
 
 
+class _Judge(Protocol):
+    """Returns what values of a head are judged by, of all measures or of some."""
+
+    def __call__(self, head: Head, names: Iterable[str] = ...) -> dict[str, Baselines]: ...
+
+
 def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
-    if name == "distance" and measures.distance_to == measures.step:
-        return "the checkpoint from which the others' distances are measured"
-    if name == "emergence" and not math.isnan(value):
-        before = [step for step in measures_of(run, run.steps()).by_step if step < value]
-        after = f"after checkpoint {before[-1]:,}, " if before else ""
-        return f"emerged {after}by checkpoint {value:,.0f}"
-    if name not in DESCRIBED:  # somebody added it
-        return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
-    beside = _beside(run, measures)(head).get(name, NO_BASELINES)
-    text = describe_value(name, head.kind, value, beside=beside)
-    return special_tokens_of(run).name_in(text)
+    return words_of(run, measures)(name, head, value)
+
+
+def words_of(run: Run, measures: Measures) -> Say:
+    """Return what says values, by measure and head; what they are judged by is read once."""
+    beside = cache(lambda: _beside(run, measures))
+
+    def say(name: str, head: Head, value: float) -> str:
+        if name == "distance" and measures.distance_to == measures.step:
+            return "the checkpoint from which the others' distances are measured"
+        if name == "emergence" and not math.isnan(value):
+            before = [step for step in measures_of(run, run.steps()).by_step if step < value]
+            after = f"after checkpoint {before[-1]:,}, " if before else ""
+            return f"emerged {after}by checkpoint {value:,.0f}"
+        if name not in DESCRIBED:  # somebody added it
+            return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
+        [judged_by] = beside()(head, [name]).values() if name in MEASURES else [NO_BASELINES]
+        text = describe_value(name, head.kind, value, beside=judged_by)
+        return special_tokens_of(run).name_in(text)
+
+    return say
 
 
 def value_with_error(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
@@ -81,11 +101,11 @@ def value_with_error(run: Run, measures: Measures, name: str, head: Head, value:
     return f"{round(value, 3) + 0.0:{form}}"
 
 
-def _beside(run: Run, measures: Measures) -> Callable[[Head], dict[str, Baselines]]:
+def _beside(run: Run, measures: Measures) -> _Judge:
     """Find what values are judged by: their errors, an even head's values, and those at step 0."""
     first, even = _at_step_0(run), even_values(run, measures)
 
-    def of(head: Head) -> dict[str, Baselines]:
+    def of(head: Head, names: Iterable[str] = MEASURES) -> dict[str, Baselines]:
         return {
             name: Baselines(
                 error_of(measures, name, head),
@@ -94,7 +114,7 @@ def _beside(run: Run, measures: Measures) -> Callable[[Head], dict[str, Baseline
                 math.nan if first is None else error_of(first, name, head),
                 measures.alignment,
             )
-            for name in MEASURES
+            for name in names
         }
 
     return of

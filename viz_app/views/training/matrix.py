@@ -15,16 +15,16 @@ from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES, OF_WEI
 from headwise.viz_app.measuring.head_words import Phase, phases
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.given import measured_by_weights
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.inspector import inspector
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measured_heads import (
+    Say,
     error_of,
     striking_in,
-    value_in_words,
     words_by_chance,
+    words_of,
 )
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
@@ -129,10 +129,10 @@ def _show_cells(
         st.info(f"There is no value of “{escape_markdown(about.name)}” in these measures.")
         return
 
+    say = {step: words_of(selection.run, measures) for step, measures in by_step.items()}
+
     def words(each: Head, step: int, value: float) -> str:
-        if step not in by_step:
-            return "not measured"
-        return value_in_words(selection.run, by_step[step], name, each, value)
+        return say[step](name, each, value) if step in say else "not measured"
 
     note = show_cells(
         selection,
@@ -207,7 +207,8 @@ def _show_history(
     run = selection.run
     measured = {step: by_step[step] for step in steps if step in by_step}
     last = list(measured.values())[-1]
-    told = {name: _told(run, measured, name, head) for name in striking_in(run, last, head)}
+    say = {step: words_of(run, each) for step, each in measured.items()}
+    told = {name: _told(measured, say, name, head) for name in striking_in(run, last, head)}
     rows = [
         f"- **{measure_description(name, run, by_step.values()).name}**: {text}"
         for name, text in told.items()
@@ -223,10 +224,10 @@ def _show_history(
         st.markdown("\n".join(rows))
 
 
-def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> str:
+def _told(measured: Mapping[int, Measures], say: Mapping[int, Say], name: str, head: Head) -> str:
     """Say when what is said of a measure of a head changed, the last times; "" if nothing is.
 
-    Dots stand for what was before these.
+    Dots stand for what was before these. ``say`` has the words of values at each step.
     """
     form = DESCRIBED[name].form
     values = {step: head_values(of.values, head)[name] for step, of in measured.items()}
@@ -243,10 +244,7 @@ def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> 
         return f"{said} from {at(phase.first)} to {at(phase.last)}"
 
     found = phases(
-        {
-            step: value_in_words(run, measured[step], name, head, value)
-            for step, value in values.items()
-        },
+        {step: say[step](name, head, value) for step, value in values.items()},
         {step: (value, errors[step]) for step, value in values.items()},
     )
     if not any(phase.said for phase in found):
