@@ -25,7 +25,9 @@ LIT = """() => {
             .map((each) => `${side} ${each.dataset.place}`);
     });
     const small = document.querySelectorAll('.small-map .lit').length;
-    return [...bands, ...tokens, `${small} in the small map`];
+    const heads = document.querySelector('.lit-heads')?.style.background ?? '';
+    const inHeads = heads.split('linear-gradient').length - 1;
+    return [...bands, ...tokens, `${inHeads} in all heads`, `${small} in the small map`];
 }"""
 
 
@@ -55,17 +57,17 @@ def test_a_cell_lights_its_tokens_and_a_token_its_row_without_the_server(
 ) -> None:
     rows, columns = app.read("large", "[gd._fullData[0].z.length, gd._fullData[0].z[0].length]")
     app.page.mouse.move(*centre(app, rows, columns, 3, 5))
-    lit = ["row 3", "column 5", "source 5", "target 3", "2 in the small map"]
+    lit = ["row 3", "column 5", "source 5", "target 3", "2 in all heads", "2 in the small map"]
     app.page.evaluate("() => new Promise(requestAnimationFrame)")
     assert app.page.evaluate(f"({LIT})()") == lit  # in the frame after the pointer came
     app.page.locator(".st-key-target_tokens button").nth(2).hover()
-    app.expect(LIT, ["row 2", "target 2", "1 in the small map"])
+    app.expect(LIT, ["row 2", "target 2", "1 in all heads", "1 in the small map"])
     app.page.locator(".st-key-source_tokens button").nth(1).focus()
     app.page.keyboard.press("ArrowRight")
-    app.expect(LIT, ["column 2", "source 2", "1 in the small map"])
+    app.expect(LIT, ["column 2", "source 2", "1 in all heads", "1 in the small map"])
     app.page.mouse.move(2, 2)
     app.page.locator(".st-key-source_tokens button").nth(2).blur()
-    app.expect(LIT, ["0 in the small map"])
+    app.expect(LIT, ["0 in all heads", "0 in the small map"])
     assert asked(sent) == []
 
 
@@ -73,8 +75,8 @@ def test_a_cell_lights_its_tokens_and_a_token_its_row_without_the_server(
 @pytest.mark.parametrize(
     ("kind", "lit"),
     [
-        ("encoder_self", ["row 4", "column 4", "source 4", "2 in the small map"]),
-        ("decoder_self", ["source 4", "0 in the small map"]),
+        ("encoder_self", ["row 4", "column 4", "source 4", "2 in all heads", "2 in the small map"]),
+        ("decoder_self", ["source 4", "0 in all heads", "0 in the small map"]),
     ],
 )
 def test_a_source_token_is_in_the_maps_of_the_source(

@@ -167,17 +167,14 @@ def _ranks(
     errors, of = known
     ranges = rank_ranges(values, errors)
     ranks = [f"{first}" if first == last else f"{first}–{last}" for first, last in ranges]
-    beside_next, at = "", _place_of(chosen_head(run.description, view()), heads)
-    if at is not None and at + 1 < len(heads):
-        one, next_one = heads[at], heads[at + 1]
+    beside_next, one = "", chosen_head(run.description, view())
+    if one in heads[:-1]:
+        at = heads.index(one)
+        next_one = heads[at + 1]
         difference = with_error(values[at] - values[at + 1], errors[at, at + 1], "+.3f")
         beside_next = f"{head_label(one)} less the next, {head_label(next_one)}: {difference}"
     notes = apart_note(values, errors, of) + changes_note(run, measures, name, heads)
     return ranks, notes, beside_next
-
-
-def _place_of(head: Head, heads: Sequence[Head]) -> int | None:
-    return heads.index(head) if head in heads else None
 
 
 def _notes(run: Run, measures: Measures, name: str, heads: Sequence[Head]) -> str:

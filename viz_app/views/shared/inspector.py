@@ -14,7 +14,7 @@ import streamlit as st
 from headwise.model.interface import Head
 from headwise.model.turned import TurnedHead
 from headwise.viz_app.analysis.attention import max_pool, pool_mask
-from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.figures.checkpoint_lines import spark_line
 from headwise.viz_app.figures.heads import head_image
 from headwise.viz_app.records.measures import Measures
@@ -97,10 +97,10 @@ def inspector(selection: Selection, trace: Trace | None = None) -> Iterator[None
                 with suppress(ValueError):  # as of a sentence that is too long, which others say
                     trace = shown_trace(selection)
             if trace is not None:
-                _show_map(selection, trace, head)
-        if trace is not None:
-            with row:
-                _say_row(trace, head)
+                grid = make_grid(trace, head.kind)
+                _show_map(selection, trace, head, grid)
+                with row:
+                    _say_row(trace, head, grid)
 
 
 def _say_what_it_does(selection: Selection, measures: Measures | None, head: Head) -> None:
@@ -208,9 +208,8 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
             )
 
 
-def _show_map(selection: Selection, trace: Trace, head: Head) -> None:
+def _show_map(selection: Selection, trace: Trace, head: Head, grid: Grid) -> None:
     """Draw the map of a head, on it a frame around the row and the column that are chosen."""
-    grid = make_grid(trace, head.kind)
     weights = trace.attention[head.kind][head.layer, head.head]
     image = head_image(max_pool(weights), allowed=pool_mask(grid.allowed), theme=selection.theme)
     alt = f"{head_label(head)}: attention map of {grid.said}"
@@ -229,10 +228,9 @@ def _show_map(selection: Selection, trace: Trace, head: Head) -> None:
     st.html(f'<div class="small-map" {axes}>{picture}{frames}</div>')
 
 
-def _say_row(trace: Trace, head: Head) -> None:
+def _say_row(trace: Trace, head: Head, grid: Grid) -> None:
     """Write where the chosen row has most of its weight, and the weight of the chosen cell."""
     row, column = _chosen_cell(head)
-    grid = make_grid(trace, head.kind)
     weights = trace.attention[head.kind][head.layer, head.head]
     if row is None or row >= len(weights):
         return
