@@ -58,6 +58,29 @@ def test_logits_are_those_of_numpy(preset: str) -> None:
     assert_near(np.delete(logits.numpy(), PAD, axis=1), expected, size=5, operations=PASS)
 
 
+@pytest.mark.parametrize("kind", ["cross", "decoder_self"])
+def test_what_a_head_writes_goes_through_the_norm_of_its_sublayer_s_output(kind: Kind) -> None:
+    """T5Gemma norms what a sublayer gives before it is added; its gains are kept less 1."""
+    model: Any = build("t5gemma").ours
+    special = model.special_ids
+    pair = EncodedPair(0, Pair("", ""), [5, 9, special.end], [special.start, 7, 8, special.end])
+    found = values_in(model, [pair], kind)
+    values = torch.tensor(found.values[0, 1])
+    logits = written_logits(model, Head(kind, 0, 1), values).numpy()
+    decoder = model.inner.get_decoder()
+    layer, name = decoder.layers[0], {"cross": "cross", "decoder_self": "self"}[kind]
+    width = values.shape[-1]
+    rows = getattr(layer, f"{name}_attn").o_proj.weight.T[width : 2 * width]
+    after = getattr(layer, f"post_{name}_attn_layernorm").weight
+    x = array(values) @ array(rows) * (1 + array(after)) * (1 + array(decoder.norm.weight))
+    expected = x @ array(model.inner.get_output_embeddings().weight).T
+    written = np.isfinite(logits).all(axis=0)
+    expected = expected[:, written] - expected[:, written].mean(-1, keepdims=True)
+    expected /= expected.std(-1, keepdims=True)
+    of_model = logits[:, written].astype(np.float32)  # of which its numbers are
+    assert_near(of_model, expected, size=5, operations=PASS)
+
+
 class Named:
     """A vocabulary whose tokens are named by their ids."""
 

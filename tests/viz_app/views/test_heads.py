@@ -157,6 +157,18 @@ def test_every_head_stands_beside_every_checkpoint(matrix: Start, measured: Ever
     assert (shown.kind, shown.layer, shown.head) == ("encoder_self", 1, 2)
 
 
+def test_a_cell_is_judged_by_its_own_measure_and_head_at_step_0(
+    matrix: Start, measured: Every
+) -> None:
+    app = matrix(measure="by_token", kind="encoder_self", layer="1", head="2", step="20")
+    said = [unescape(text) for text in app.charts["head_matrix"]["data"][-1]["text"]]
+    for head in HEADS:
+        first = by_head(measured[0], "by_token")[head]
+        name = f"{KIND_NAMES[head.kind]} {head.layer + 1}.{head.head + 1}, step 60<br>"
+        [told] = [text for text in said if name in text or name.lower() in text.lower()]
+        assert f"checkpoint 0 had {first:.2f}" in told
+
+
 def test_a_measure_that_somebody_added_is_on_both_pages(
     matrix: Start, start: Start, own_root: Path, measured: Every, lists: Calls
 ) -> None:
