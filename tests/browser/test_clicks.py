@@ -94,7 +94,7 @@ def test_a_cell_of_a_patch_and_a_list_write_the_translation_anew(app: App) -> No
     expect(anew).to_have_text("Los gatos es negro.")
     app.click_in("patch_sublayers_decoder", 1.5 / 3, 2.5 / 3)
     app.expect_address(patch="sublayer.decoder.3.cross")
-    expect(app.page.get_by_text("The shared target is kept up to this position")).to_be_visible()
+    expect(app.page.get_by_text("A with it, restored")).to_be_visible()
     app.pick("patch", "“is → are” (3) as layer 1 of the encoder leaves it")
     app.expect_address(patch="stream.encoder.1.3")
     app.click_in("patch_stream_encoder", 2.5 / 6, 1.5 / 4)  # once more: none

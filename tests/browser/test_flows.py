@@ -89,9 +89,9 @@ def test_why_this_word(new_app: NewApp, traced: Traced) -> None:
     app.open("/why", q=SENTENCE)
     with app.in_sight(".st-key-account_parts"):
         app.page.locator(".st-key-target_tokens button").nth(at).click()
-    said = f"The logit of {word} is {{:.3f}} higher than that of "
+    said = f"{word} beats .+ by {{:.3f}} logits: "
     told = printed(said, first - second, dtype=np.float32, size=10)
-    expect(app.page.get_by_text("The logit of")).to_have_text(re.compile("|".join(told)))
+    expect(app.page.get_by_text("beats")).to_have_text(re.compile("|".join(told)))
     bars = np.array(app.read("account_parts", "gd._fullData[0].x"))
     assert abs(bars.sum() - (first - second)) < 1e-3
     stop(app)

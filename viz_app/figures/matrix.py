@@ -287,6 +287,9 @@ class MapAxes(TypedDict):
     """Whether cells are squares, which a page may draw as large as there is room: ``meta`` then has
     what it needs for this, as ``fit``. A legend of the page says what colours mean, but for
     differences."""
+    has_bar: NotRequired[bool]
+    """Whether a colour bar stands beside it; if left out, unless it is square and unsigned. A saved
+    picture has one."""
 
 
 def matrix(
@@ -307,13 +310,16 @@ def matrix(
     if cells.shape != (expected := (len(rows), len(columns))):
         raise ValueError(f"expected {expected} cells for the labels, got {cells.shape}")
     square = axes.get("square", False)
-    has_bar = signed or not square
+    has_bar = axes.get("has_bar", signed or not square)
     left = max(label_width(rows), 12 + _TITLE_LETTER * len(axes["row_title"]))
     least, narrow = 1.0, width
     if square:
         least, narrow = LEAST_SQUARE * min(1, _ALL_SQUARES / max(cells.shape)), _PHONE
     beside = left + has_bar * COLOUR_BAR
-    angle = label_angle(columns, max(least, (narrow - beside) / len(columns))) if square else -90
+    upright = max(map(len, columns)) <= 2
+    angle = -90
+    if square or upright:
+        angle = label_angle(columns, max(least, (narrow - beside) / len(columns)))
     title = axes["column_title"]
     step = label_step(len(columns), max(least, (width - beside) / len(columns)))
     if step > 1:

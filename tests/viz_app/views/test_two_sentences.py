@@ -58,7 +58,8 @@ def patched(run: TrainedRun, words: tuple[str, str] = ("perro", "está"), at: in
 
 
 def said(app: Page) -> str:
-    return unescaped(" ".join(each.value for each in app.markdown))
+    """What the page says, and what it says behind its signs."""
+    return unescaped(" ".join(f"{each.value} {each.proto.help}" for each in app.markdown))
 
 
 def targets(app: Page, key: str) -> dict[str, str]:
@@ -78,7 +79,7 @@ def test_maps_are_restored_shares_of_the_exact_passes(start_page: Start, run: Tr
     app = start_page("why", **AT, **PARTING, patching="true")
     assert (app.errors, app.warnings) == ([], [])
     found = run_patching(load_weights(run, 60).model, *patched(run))
-    assert f"log-odds of {found.odds_a:+.3f} and {found.odds_b:+.3f}" in said(app)
+    assert f"**: {found.odds_a:+.3f} after A, {found.odds_b:+.3f} after B" in said(app)
     bound = rounding(np.float32, LOGITS / abs(found.odds_b - found.odds_a))
     for key, odds in {
         "patch_stream_encoder": found.stream_encoder,
@@ -153,8 +154,8 @@ def test_a_sentence_beside_itself_has_nothing_to_restore(start_page: Start) -> N
     app = start_page("why", **(AT | {"other": CATS}), patching="true")
     assert app.errors == []
     assert any("There is nothing to restore" in each.value for each in app.info)
-    assert "patch_stream_encoder" not in app.charts
-    np.testing.assert_array_equal(app.cells("pair_difference"), 0)
+    assert app.charts == {}
+    np.testing.assert_array_equal(app.choose(patching=False).cells("pair_difference"), 0)
 
 
 @pytest.mark.parametrize("kind", ["encoder_self", "decoder_self", "cross"])
@@ -246,8 +247,7 @@ def test_at_first_the_words_are_those_where_the_translations_part(
     both = enumerate(zip(a.ids, b.ids, strict=False))
     place = next(n for n, (first, second) in both if first != second)
     words = (a.texts[place].strip(), b.texts[place].strip())
-    assert f"After A the logit of **{words[0]}** is" in said(app)
-    assert f"than that of **{words[1]}**, after B" in said(app)
+    assert f"Log-odds of **{words[0]}** and **{words[1]}**: " in said(app)
 
 
 def test_changing_a_word_makes_b_and_swapping_exchanges_both(start_page: Start) -> None:
@@ -424,7 +424,7 @@ def test_patching_is_made_in_slices_that_a_button_stops(
     app.button(key="stop-patching-progress").click().run()
     assert not app.view.why.patching
     assert not [each for each in app.button if each.key == "stop-patching-progress"]
-    assert "Switched on again, it goes on from there" in app.captions
+    assert "Chosen again, it goes on from there" in app.captions
     monkeypatch.setattr(slices, "SECONDS", math.inf)
     app.choose(patching=True)
     assert "patch_stream_encoder" in app.charts

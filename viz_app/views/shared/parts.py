@@ -50,7 +50,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "target map": ("account_decoder_self-box",),
         "encoder": ("encoder_parts-box",),
         "neurons": ("neurons-box",),
-        "two sentences": ("pair", "pair_target"),
+        "two sentences": ("pair", "pair-targets"),
         "maps of both": ("pair_map_A-box", "pair_map_B-box", "pair_difference-box"),
         "stream of the encoder": ("patch_stream_encoder-box",),
         "stream of the decoder": ("patch_stream_decoder-box",),

@@ -16,7 +16,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
 from headwise.viz_app.views.shared.view import change_view, control, view
-from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
+from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
 from headwise.viz_app.why.sentences.patches import run_patched_translation, run_patching
 from headwise.viz_app.why.sentences.patching import (
     SUBLAYERS,
@@ -28,7 +28,7 @@ from headwise.viz_app.why.sentences.patching import (
 from headwise.viz_app.why.sentences.section.pair import SentencePair, patching_of
 from headwise.viz_app.why.sentences.section.training import show_attributed
 
-_WIDE, _HALF, _THIRD = 620, 420, 300
+_WIDE, _HALF, _SMALL = 620, 420, 190
 """Pixels of maps in a window of 1,280."""
 _CONSTRUCTED = {
     "encoder": "the embedding of the only token that differs",
@@ -47,11 +47,6 @@ def show_patching(
         quick: attribution patching of what is asked.
         names: the two words, escaped.
     """
-    show_heading(
-        "Activation patching: what of B, put into A, moves the odds to B's"
-        if quick.same_answer
-        else "Activation patching: what of B, put into A, brings B's answer back"
-    )
     if quick.nothing_to_restore:
         st.info(
             "There is nothing to restore: A and B have the same odds of these words here, but for "
@@ -71,17 +66,6 @@ def show_patching(
         show_attributed(selection, pair, quick)
         return
     weights = weights_of(selection.run, selection.step)
-    count = sum(np.isfinite(odds) for _, odds in quick.named())
-    if not st.toggle(
-        f"Find what suffices: run A about {count:,} times, each with one thing of B",
-        help="A batch at a time, while this page is in sight.",
-        **control("patching", "Patching"),
-    ):
-        b = pair.b.source
-        done = len(so_far(weights, run_patching, pair.a, b, quick.step, quick.words))
-        if 0 < done < count:
-            st.caption(f"Stopped after {done:,}. Switched on again, it goes on from there.")
-        return
     exact = in_slices(
         "Patching one thing after another",
         lambda note: patching_of(weights, pair, quick.step, quick.words, note),
@@ -95,22 +79,24 @@ def show_patching(
     show_attributed(selection, pair, exact)
 
 
+def say_stopped(selection: Selection, pair: SentencePair, quick: Patching) -> None:
+    """Say how far exact passes are that were begun and stopped; nothing of others."""
+    weights = weights_of(selection.run, selection.step)
+    asked = pair.a, pair.b.source, quick.step, quick.words
+    done = len(so_far(weights, run_patching, *asked))
+    if 0 < done < sum(np.isfinite(odds) for _, odds in quick.named()):
+        st.caption(f"Patching stopped after {done:,} passes. Chosen again, it goes on from there.")
+
+
 def _show_maps(selection: Selection, pair: SentencePair, found: Patching, names: list[str]) -> None:
     """Draw the three maps, exact or to first order, and what A becomes under a patch of them."""
-    streams = st.container()
-    chosen = _choose_patch(pair, found)
-    _show_translation(selection, pair, found, chosen)
-    with streams:
-        _show_streams(selection, pair, found, names, chosen)
+    choice, anew = st.columns([2, 3], gap="medium")
+    with choice:
+        chosen = _choose_patch(pair, found)
+    with anew:
+        _show_translation(selection, pair, found, chosen)
+    _show_streams(selection, pair, found, names, chosen)
     _show_parts(selection, found, chosen)
-    st.caption(
-        f"Restored share = (log-odds of {names[0]} and {names[1]} in A under the patch − in A) / "
-        f"(in B − in A): 0 is as in A ({found.odds_a:+.2f}), 1 as in B ({found.odds_b:+.2f}); the "
-        "colours end at −1 and 1. A place that restores nothing may still hold what B has: other "
-        "parts can stand in for it, and so shares do not sum to 1. A head or sublayer of the "
-        "encoder comes from B at all tokens that correspond, one of the decoder at all positions "
-        "up to this position."
-    )
 
 
 def _restored(found: Patching) -> str:
@@ -133,6 +119,7 @@ def _show_map(
     titles: tuple[str, str],
     width: int,
     chosen: str,
+    has_bar: bool = True,
 ) -> None:
     """Draw the shares of one of the arrays of odds."""
     odds = found.parts()[part]
@@ -159,6 +146,7 @@ def _show_map(
             column_title=titles[1],
             theme=selection.theme,
             width=width,
+            has_bar=has_bar,
         ),
         key=key,
         alt=f"Restored share of each patch: {titles[0]} by {titles[1]}",
@@ -198,10 +186,17 @@ def _show_streams(
                 chosen=chosen,
             )
     said.markdown(
-        "Copying one place of B into A, the earliest that suffices to move A's odds at least "
-        f"halfway to B's, {escape_markdown('; '.join(suffices))}. {_halfway_said(found, names)}"
+        "The earliest place of B that alone moves A at least halfway to B: "
+        f"{escape_markdown('; '.join(suffices))}.",
+        help=_halfway_said(found, names)
         + f" By construction: {' and '.join(constructed)} has all of B in every model."
         * bool(constructed)
+        + f" Restored share = (log-odds of {names[0]} and {names[1]} in A under the patch − in A) "
+        f"/ (in B − in A): 0 is as in A ({found.odds_a:+.2f}), 1 as in B ({found.odds_b:+.2f}); "
+        "the colours end at −1 and 1. A place that restores nothing may still hold what B has: "
+        "other parts can stand in for it, and so shares do not sum to 1. A head or sublayer of the "
+        "encoder comes from B at all tokens that correspond, one of the decoder at all positions "
+        "up to this one.",
     )
     refused = [
         label
@@ -233,7 +228,6 @@ def _halfway_said(found: Patching, names: list[str]) -> str:
 
 
 def _show_parts(selection: Selection, found: Patching, chosen: str) -> None:
-    st.markdown("**Heads, and whole sublayers**")
     heads = {
         f"heads_{kind}": (f"{KIND_NAMES[kind]}: head", [str(n + 1) for n in range(odds.shape[1])])
         for kind, odds in found.heads.items()
@@ -242,28 +236,28 @@ def _show_parts(selection: Selection, found: Patching, chosen: str) -> None:
         f"sublayers_{stack}": (f"sublayer of the {stack}", [*map(part_label, names)])
         for stack, names in SUBLAYERS.items()
     }
-    for parts in (heads, written):
-        places = st.columns(len(parts), gap="small")
-        for place, (part, (title, columns)) in zip(places, parts.items(), strict=True):
-            with place:
-                _show_map(
-                    selection,
-                    found,
-                    part,
-                    rows=[f"layer {n + 1}" for n in range(len(found.parts()[part]))],
-                    columns=columns,
-                    titles=("", title),
-                    width=_THIRD,
-                    chosen=chosen,
-                )
+    with st.container(key="patched-parts"):
+        for part, (title, columns) in (heads | written).items():
+            _show_map(
+                selection,
+                found,
+                part,
+                rows=[f"layer {n + 1}" for n in range(len(found.parts()[part]))],
+                columns=columns,
+                titles=("", title),
+                width=_SMALL,
+                chosen=chosen,
+                has_bar=False,
+            )
 
 
 def _say_correlation(exact: Patching, quick: Patching) -> None:
     found = rank_correlations(exact, quick).items()
     st.caption(
-        "Attribution patching approximates all this by one backward pass (gradient of A's log-odds "
-        "× (B − A)). Its rank correlation (Spearman) with the exact passes, over the patches that "
-        f"change anything: {', '.join(f'{name} {each}' for name, each in found)}."
+        "Rank correlation of attribution patching with these passes: "
+        f"{', '.join(f'{name} {each}' for name, each in found)}.",
+        help="Attribution patching approximates all this by one backward pass (gradient of A's "
+        "log-odds × (B − A)). Spearman's coefficient over the patches that change anything.",
     )
 
 
@@ -299,11 +293,11 @@ def _show_translation(
     own, other = pair.own_a.target_ids, pair.own_b.target_ids
     same = "as for A" if ids == own else "as for B" if ids == other else "neither A's nor B's"
     share = float(found.restored(np.array(dict(found.named())[chosen])))
-    st.markdown(f"**A with it**, {_restored(found)} {share:+.2f}: {same}")
-    show_target_text(run.tokenizers.target.decode(ids), key="patched-translation")
-    st.caption(
-        "Written anew from its beginning, with the patch in the encoder."
+    st.markdown(
+        f"**A with it**, {_restored(found)} {share:+.2f}: {same}",
+        help="Written anew from its beginning, with the patch in the encoder."
         if is_of_encoder(chosen)
         else "The shared target is kept up to this position, where the patch is at its positions, "
-        "and the translation goes on after them without one."
+        "and the translation goes on after them without one.",
     )
+    show_target_text(run.tokenizers.target.decode(ids), key="patched-translation")

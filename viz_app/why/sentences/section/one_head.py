@@ -11,18 +11,17 @@ from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.views.shared.head_choice import choose_head, head_label, map_arguments
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.views.shared.widgets import show_figure
 from headwise.viz_app.why.sentences.correspondence import difference_where_corresponding, places_of
 from headwise.viz_app.why.sentences.section.pair import SentencePair
 
-_WIDTH = 440
-"""Pixels of a map."""
+_FEW = 14
+"""Tokens of A up to which all maps are side by side in a window of 1,280 pixels."""
+_LOOKS = "A weight says where the head looks, not what it brings from there."
 
 
 def show_pair_maps(selection: Selection, pair: SentencePair) -> None:
     """Ask for a head and draw its maps."""
-    note = f"{_apart(pair)} A weight says where the head looks, not what it brings from there."
-    show_heading("One head in both", note)
     head = choose_head(selection.run.description)
     kind, layer, number = head
     grids = make_grid(pair.a, kind), make_grid(pair.b, kind)
@@ -33,21 +32,23 @@ def show_pair_maps(selection: Selection, pair: SentencePair) -> None:
     columns = every if kind == "decoder_self" else of_source
     difference = difference_where_corresponding(maps[0], maps[1], rows, columns)
     name = f"{kind}-layer{layer + 1}-head{number + 1}"
-    with st.container(horizontal=True, gap="small"):  # beside each other, as far as there is room
-        places = [st.container(width=_WIDTH) for _ in range(3)]
+    few = len(pair.a.source) <= _FEW
+    width = 300 if few else 440
+    with st.container(key="pair-maps" if few else "compared"):
+        places = [st.container() for _ in range(3)]
     for letter, place, grid, cells in zip("AB", places, grids, maps, strict=False):
         with place:
-            st.markdown(f"**{letter}**")
+            st.markdown(f"**{letter}**: where it looks", help=_LOOKS)
             show_figure(
-                attention_map(cells, width=_WIDTH, **map_arguments(grid, selection.theme)),
+                attention_map(cells, width=width, **map_arguments(grid, selection.theme)),
                 key=f"pair_map_{letter}",
                 alt=f"{head_label(head)} in sentence {letter}: attention map of {grid.said}",
                 name=f"{name}-{letter}",
             )
     with places[2]:
-        st.markdown("**B − A**")
+        st.markdown("**B − A**", help=_apart(pair))
         show_figure(
-            difference_map(difference, width=_WIDTH, **map_arguments(grids[0], selection.theme)),
+            difference_map(difference, width=width, **map_arguments(grids[0], selection.theme)),
             key="pair_difference",
             alt=f"{head_label(head)}: weights in B minus those in A where tokens correspond",
             name=f"{name}-difference",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -16,7 +18,7 @@ from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import show_target, target_probabilities
+from headwise.viz_app.views.shared.target import describe_ending, target_probabilities
 from headwise.viz_app.views.shared.view import (
     WHOLE_PAGE,
     change_view,
@@ -33,7 +35,7 @@ from headwise.viz_app.views.shared.vocabulary import (
 )
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.why.sentences.patching import Patching
-from headwise.viz_app.why.sentences.section.maps import show_patching
+from headwise.viz_app.why.sentences.section.maps import say_stopped, show_patching
 from headwise.viz_app.why.sentences.section.one_head import show_pair_maps
 from headwise.viz_app.why.sentences.section.pair import (
     SentencePair,
@@ -46,7 +48,10 @@ from headwise.viz_app.why.sentences.section.pair import (
     words_in,
 )
 
-_LONGEST = 300
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
+_LONGEST = 60
 """Most characters of a sentence above its translation."""
 
 
@@ -62,19 +67,29 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
         )
         return
     pair = pair_of(selection, trace, other)
-    _show_translations(selection, pair, other)
-    at = _choose_step(selection, pair)
+    at = _choose_step(selection, pair, other)
     st.session_state["files"] = f"headwise-{trace.run}-{trace.step}-pair-{at + 1}"
-    words = _choose_words(selection, pair, at)
+    *places, said = st.columns([4, 5, 5, 12], gap="small")
+    words = _choose_words(selection, pair, at, places)
     if words is None:
         return
     quick = attribution_of(weights_of(selection.run, selection.step), pair, at, words)
     names = [escape_markdown(name) for name in target_labels(selection.run, words)]
-    _say_odds(quick, names, selection.run.description.logit_cap)
+    with said:
+        _say_odds(quick, names, selection.run.description.logit_cap)
     if quick.same_answer and not quick.nothing_to_restore:
         _say_same_answer(pair, quick, names)
-    show_patching(selection, pair, quick, names)
-    show_pair_maps(selection, pair)
+    if choose_one(
+        "Show",
+        [False, True],
+        key="patching",
+        format_func=lambda patching: "Activation patching" if patching else "One head in both",
+        show_label=False,
+    ):
+        show_patching(selection, pair, quick, names)
+    else:
+        say_stopped(selection, pair, quick)
+        show_pair_maps(selection, pair)
 
 
 def _choose_second(selection: Selection) -> str:
@@ -107,7 +122,8 @@ def _choose_second(selection: Selection) -> str:
                 icon=":material/swap_horiz:",
                 on_click=lambda: _open_pair(other.strip(), selection.text.strip()),
             )
-    _change_word(selection)
+        with st.popover("Change a word", key="change-word"):
+            _change_word(selection)
     return other.strip()
 
 
@@ -125,7 +141,7 @@ def _change_word(selection: Selection) -> None:
         usable=range(len(words)).__contains__,
         written=words.__getitem__,
     )
-    st.caption("Or change a word of A: a click chooses it")
+    st.caption("B is A with another word: choose one of A")
     token_buttons(
         [shorten(word, 40) for word in words],
         name="Words of the first sentence: each can be changed to make the second",
@@ -148,40 +164,9 @@ def _change_word(selection: Selection) -> None:
     )
 
 
-def _show_translations(selection: Selection, pair: SentencePair, other: str) -> None:
-    both = zip(
-        "AB",
-        (selection.text.strip(), other),
-        (pair.own_a, pair.own_b),
-        st.columns(2, gap="medium"),
-        strict=True,
-    )
-    for letter, text, own, column in both:
-        with column:
-            forced = letter == "A" and bool(view().target.strip())
-            whose = "your translation" if forced else "its translation"
-            st.markdown(f"**{letter}: {escape_markdown(shorten(text, _LONGEST))}**, {whose}")
-            show_target(selection, own, key=f"pair-{letter}", marked=_marked(pair, own))
-
-
-def _marked(pair: SentencePair, own: Trace) -> int | None:
-    place = pair.parts_at
-    return place if place is not None and place < len(own.predicted) else None
-
-
-def _choose_step(selection: Selection, pair: SentencePair) -> int:
-    """Ask whose target both are given, and which step of it is asked about."""
-    of_a = "yours" if view().target.strip() else "A's"
-    choose_one(
-        "Target that both are given",
-        ["A", "B"],
-        key="shared_by",
-        format_func=lambda letter: of_a if letter == "A" else "B's",
-        help="Both sentences are given one target, so that all else is equal. For one of your own, "
-        "force a translation above.",
-    )
-    trace = pair.a
-    labels = token_labels(trace.predicted)
+def _choose_step(selection: Selection, pair: SentencePair, other: str) -> int:
+    """Draw both translations, to choose which both sentences are given, and a step of it."""
+    labels = token_labels(pair.a.predicted)
     at: int = checked(
         "parting",
         "Position",
@@ -190,38 +175,69 @@ def _choose_step(selection: Selection, pair: SentencePair) -> int:
         written=labels.__getitem__,
     )
     at_first = (
-        "no token of the two translations differs, and it is the one whose probability does most"
+        "no token of the two differs, and it is the one whose probability does most"
         if pair.parts_at is None
-        else "it is the one where the two translations part"
+        else "it is the one where the two part"
     )
-    st.caption(
-        "The shared target, shaded by its probability after A: a click asks about that token. At "
-        f"first {at_first}."
+    help = (
+        "Both sentences are given one of these, so that all else is equal. A click on a token asks "
+        f"about it, and gives both its translation; at first {at_first}. Tokens are shaded by "
+        "their probability after their own sentence."
     )
-    probabilities, titles = target_probabilities(trace)
-    token_buttons(
-        labels,
-        name="Tokens of the shared target: each asks what moves the odds of two words there",
-        theme=selection.theme,
-        key="pair_target",
-        on_click=lambda place: change_view(parting=place),
-        chosen=at,
-        probabilities=probabilities,
-        titles=titles,
-        language=selection.run.target_language,
-    )
+    texts, owns = (selection.text.strip(), other), (pair.own_a, pair.own_b)
+    with st.container(horizontal=True, key="pair-targets"):
+        for letter, text, own in zip("AB", texts, owns, strict=True):
+
+            def ask(place: int, letter: str = letter) -> None:
+                change_view(shared_by=letter, parting=place)
+
+            with st.container(gap="xsmall"):
+                forced = letter == "A" and bool(view().target.strip())
+                whose = "your translation" if forced else "its translation"
+                st.markdown(
+                    f"**{letter}: {escape_markdown(shorten(text, _LONGEST))}**, {whose}", help=help
+                )
+                probabilities, titles = target_probabilities(own)
+                is_given = letter == view().why.shared_by
+                parts_at = pair.parts_at
+                token_buttons(
+                    token_labels(own.predicted),
+                    name=f"Tokens of {letter}'s translation: each asks what moves its odds",
+                    theme=selection.theme,
+                    key=f"pair-{letter}",
+                    on_click=ask,
+                    chosen=at if is_given else None,
+                    marked=() if is_given or parts_at is None else (parts_at,),
+                    probabilities=probabilities,
+                    titles=titles,
+                    language=selection.run.target_language,
+                )
+                if ending := describe_ending(selection.run, own):
+                    st.caption(ending)
     return at
 
 
-def _choose_words(selection: Selection, pair: SentencePair, at: int) -> tuple[int, int] | None:
-    """Ask for the two words that compete; None, as shown, if what is typed is no token."""
+def _choose_words(
+    selection: Selection, pair: SentencePair, at: int, places: Sequence[DeltaGenerator]
+) -> tuple[int, int] | None:
+    """Ask for the shared target and two words that compete; None, as shown, if one is no token."""
+    of_shared, *of_words = places
+    of_a = "yours" if view().target.strip() else "A's"
+    with of_shared:
+        choose_one(
+            "Both are given",
+            ["A", "B"],
+            key="shared_by",
+            format_func=lambda letter: of_a if letter == "A" else "B's",
+            help="The target that both sentences are given. For one of your own, force a "
+            "translation above.",
+        )
     vocabulary = vocabulary_of(selection, "target")
     first = pair.first_words(at)
     likeliest = [each.predictions.top_ids[at].tolist() for each in (pair.a, pair.b)]
     offered = [token_name(id) for id in dict.fromkeys([*first, *likeliest[0], *likeliest[1]])]
-    places = st.columns(2, gap="medium")
     for place, key, own, label in zip(
-        places,
+        of_words,
         ("first_word", "second_word"),
         first,
         ("Why this word", "and not this one"),
@@ -269,19 +285,17 @@ def _say_same_answer(pair: SentencePair, quick: Patching, names: list[str]) -> N
 def _say_odds(quick: Patching, names: list[str], cap: float | None) -> None:
     a, b = names
     said = (
-        f"After A the logit of **{a}** is {abs(quick.odds_a):.3f} "
-        f"{'higher' if quick.odds_a >= 0 else 'lower'} than that of **{b}**, after B "
-        f"{abs(quick.odds_b):.3f} {'higher' if quick.odds_b >= 0 else 'lower'}"
+        f"Log-odds of **{a}** and **{b}**: {quick.odds_a:+.3f} after A, {quick.odds_b:+.3f} after B"
     )
     if cap is not None:
         said += f", all before the model's cap of its logits at ±{cap:g}."
+    elif quick.nothing_to_restore:
+        said += "."
     else:
-        said += f": log-odds of {quick.odds_a:+.3f} and {quick.odds_b:+.3f}."
-    if cap is None and not quick.nothing_to_restore:
         change = abs(quick.odds_b - quick.odds_a)
         digits = 1 if change < 5 else 0
         times = (
             f"{math.exp(change):,.{digits}f}" if change < 14 else f"10^{change / math.log(10):.1f}"
         )
-        said += f" B changes the ratio of their probabilities by a factor of {times}."
+        said += f". B changes the ratio of their probabilities {times} times."
     st.markdown(said)

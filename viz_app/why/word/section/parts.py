@@ -47,7 +47,7 @@ SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the parts as bars or as a waterfall, and the whole effects beside them if asked."""
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="center", key="parts-toolbar"):
         how = choose_one(
             "Drawn as",
             ["bars", "waterfall"],
@@ -56,14 +56,6 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
             "in the order of the computation.",
         )
         if how == "bars":
-            smallest = choose_on_slider(
-                "Smallest part with a bar of its own",
-                SIZES,
-                key="smallest",
-                on_change=redraw_all,
-                format_func="{:g}".format,
-                width=260,
-            )
             with_whole = st.toggle(
                 "Whole effects",
                 help="Take each head and feed-forward out of the pass, one after another, and see "
@@ -73,7 +65,18 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
     with_whole = how == "bars" and with_whole
     effects = None
     beside = has_room_beside(trace) and not with_whole
-    picture, map_place = bars_and_map(beside=beside)
+    column, map_place = bars_and_map(beside=beside)
+    picture = column.container()
+    if how == "bars":
+        with column:
+            smallest = choose_on_slider(
+                "Smallest part with a bar of its own",
+                SIZES,
+                key="smallest",
+                on_change=redraw_all,
+                format_func="{:g}".format,
+                width=260,
+            )
     with picture:
         if how == "waterfall":
             _show_waterfall(selection, account)
@@ -121,15 +124,14 @@ def _show_bars(
     marks = _draw(
         selection, account, bars, wholes, smallest, key="account_parts", alt=alt, marked=marked
     )
-    note = f"{DIRECT} The bars sum to {account.parts.total:+.3f}."
+    note = DIRECT
     if marked is not None:
         note += " The framed one is the head whose map is drawn; a click takes another."
+    said = f"The bars sum to {account.parts.total:+.3f}."
     if wholes:
-        note += (
-            f" “Whole” is {WHOLE_NOTE} ≠ marks the {marks} that differ from it in sign or by more "
-            "than half."
-        )
-    st.caption(note)
+        note += f" “Whole” is {WHOLE_NOTE}"
+        said += f" ≠: {marks} whole effects differ from the bar in sign or by more than half."
+    st.caption(said, help=note)
 
 
 def _show_encoder_wholes(

@@ -55,8 +55,10 @@ _ANSWERS: dict[str, tuple[str, Draw]] = {
 def show_this_word(selection: Selection, trace: Trace) -> None:
     """Draw the section."""
     _choose_tokens(selection, trace)
-    other = st.container(key="other-word")
-    _say_difference(selection, trace)
+    beside, said = st.columns([2, 5], gap="medium")
+    other = beside.container(key="other-word")
+    with said.container(gap="xsmall", key="said"):
+        _say_difference(selection, trace)
     _show_answer(selection, trace)
     let_browser_draw()
     with other:  # the list of all words, which takes a browser long
@@ -89,32 +91,31 @@ def _choose_tokens(selection: Selection, trace: Trace) -> None:
 
     at: int = checked("at", "Position", usable=range(len(target)).__contains__)
     earlier = checked("earlier", "Marked token so far", usable=range(len(target)).__contains__)
-    st.caption("The source: a click marks a token in all pictures")
-    token_buttons(
-        source,
-        name="Tokens of the source: each marks its column in the maps",
-        theme=selection.theme,
-        key="source_tokens",
-        on_click=mark_column,
-        chosen=column,
-        language=selection.run.source_language,
-        side="source",
-    )
-    st.caption("The translation: a click asks why the model wrote that token")
     probabilities, titles = target_probabilities(trace)
-    token_buttons(
-        target,
-        name="Tokens of the target: each asks why it was written",
-        theme=selection.theme,
-        key="target_tokens",
-        on_click=lambda place: ask(at=place, **answered("target", place)),
-        chosen=at,
-        marked=() if earlier is None or not 0 < earlier <= at else (earlier - 1,),
-        probabilities=probabilities,
-        titles=titles,
-        language=selection.run.target_language,
-        side="target",
-    )
+    with st.container(horizontal=True, gap="small", key="tokens-row"):
+        token_buttons(
+            source,
+            name="Tokens of the source: each marks its column in the maps",
+            theme=selection.theme,
+            key="source_tokens",
+            on_click=mark_column,
+            chosen=column,
+            language=selection.run.source_language,
+            side="source",
+        )
+        token_buttons(
+            target,
+            name="Tokens of the target: each asks why it was written",
+            theme=selection.theme,
+            key="target_tokens",
+            on_click=lambda place: ask(at=place, **answered("target", place)),
+            chosen=at,
+            marked=() if earlier is None or not 0 < earlier <= at else (earlier - 1,),
+            probabilities=probabilities,
+            titles=titles,
+            language=selection.run.target_language,
+            side="target",
+        )
 
 
 @panel(OTHER)
@@ -134,28 +135,20 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
     """Say by how much the two words differ, and what is summed up below."""
     words = compared_words(selection.run, account)
     names = [f"**{escape_markdown(label)}**" for label in words]
-    size = abs(account.difference)
-    way = "higher" if account.difference >= 0 else "lower"
-    if account.instead is None:
-        said = f"The logit of {names[0]} is {size:.3f} {way} than the mean of all logits"
-        said += ", before their cap." if selection.run.description.logit_cap else "."
-    elif (cap := selection.run.description.logit_cap) is not None:
-        said = (
-            f"The logit of {names[0]} is {size:.3f} {way} than that of {names[1]}, both before the "
-            f"cap {cap:g} tanh(logit / {cap:g}), after which they would be no sum."
-        )
-    else:
+    size, ahead = abs(account.difference), account.difference >= 0
+    cap = selection.run.description.logit_cap
+    said = f"{names[0]} {'beats' if ahead else 'is behind'} {names[1]} by {size:.3f} logits"
+    if cap is not None:
+        said += f", before their cap {cap:g} tanh(logit / {cap:g})"
+    elif account.instead is not None:
         times = f"{math.exp(size):,.1f}" if size < 14 else f"10^{size / math.log(10):.1f}"
-        likely = "as likely" if account.difference >= 0 else "less likely"
-        said = (
-            f"The logit of {names[0]} is {size:.3f} {way} than that of {names[1]}: the model finds "
-            f"it {times} times {likely}."
-        )
+        said += f": {times} times {'as likely' if ahead else 'less likely'}"
     off = power_of_ten(abs(account.deviation))
     st.markdown(
-        f"{said} The bars add up to this.",
-        help="They are what each part of the decoder wrote into the stream at this position "
-        f"(direct logit attribution; {account.held}; the sum misses it by {off}).",
+        f"{said}.",
+        help="The bars add up to this. They are what each part of the decoder wrote into the "
+        f"stream at this position (direct logit attribution; {account.held}; the sum misses it by "
+        f"{off}).",
     )
     st.markdown(say_largest(trace, account, names[0]))
     _say_costliest(selection, account)
