@@ -15,7 +15,6 @@ from headwise.viz_app.views.shared.lessons import goes_on_at, open_step, progres
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.views.shared.selection import Selection
 
-_ABREAST = 3
 _WORDS_A_MINUTE = 150
 """How fast the text of a lesson is read."""
 _MINUTES_A_QUESTION = 0.5
@@ -43,18 +42,19 @@ def page(selection: Selection) -> None:
     for error in files.errors:
         st.warning(f"A lesson is left out. {describe_error(error)}")
     number = count(1)
-    for group, (title, motif) in _GROUPS.items():
-        lessons = [lesson for lesson in files.lessons.values() if lesson.group == group]
-        if not lessons:
-            continue
-        with st.container(horizontal=True, vertical_alignment="bottom"):
-            if motif is not None:
-                st.html(lesson_picture(motif, selection.theme), width="content")
-            st.markdown(f"## {title}")
-        for first in range(0, len(lessons), _ABREAST):
-            row, places = lessons[first : first + _ABREAST], st.columns(_ABREAST, gap="small")
-            for lesson, place in zip(row, places, strict=False):
-                with place.container(key=f"lesson-{lesson.name}", border=True, height="stretch"):
+    of_group: dict[Group | None, list[Lesson]] = {group: [] for group in _GROUPS}
+    for lesson in files.lessons.values():
+        of_group[lesson.group].append(lesson)
+    groups = [group for group, lessons in of_group.items() if lessons]
+    for group, place in zip(groups, st.columns(len(groups) or 1, gap="small"), strict=False):
+        title, motif = _GROUPS[group]
+        with place.container(gap="small"):
+            with st.container(horizontal=True, vertical_alignment="bottom"):
+                if motif is not None:
+                    st.html(lesson_picture(motif, selection.theme), width="content")
+                st.markdown(f"## {title}")
+            for lesson in of_group[group]:
+                with st.container(key=f"lesson-{lesson.name}", border=True, gap="xsmall"):
                     _show(next(number), lesson)
 
 
@@ -81,5 +81,6 @@ def _show(number: int, lesson: Lesson) -> None:
         args=(lesson.name, left or 1),
     )
     time = minutes(f"{step.text} {step.question}" for step in lesson.steps)
-    facts = f"{len(lesson.steps)} pages, about {time} minutes"
-    st.caption(f"{f'**{state}** · ' * bool(state)}{facts}. {lesson_markdown(lesson.teaches)}")
+    st.caption(f"{f'**{state}** · ' * bool(state)}{len(lesson.steps)} pages, about {time} minutes")
+    with st.container(key=f"teaches-{lesson.name}"):
+        st.caption(lesson_markdown(lesson.teaches))

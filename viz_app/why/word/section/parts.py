@@ -64,7 +64,7 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
             )
     with_whole = how == "bars" and with_whole
     effects = None
-    beside = has_room_beside(trace) and not with_whole
+    beside = has_room_beside(trace)
     column, map_place = bars_and_map(beside=beside)
     picture = column.container()
     if how == "bars":
@@ -91,8 +91,8 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
             _show_bars(selection, account, effects["decoder"] if effects else {}, smallest)
     with map_place:
         show_head(selection, trace, account, beside=beside)
-    if effects is not None:
-        _show_encoder_wholes(selection, account, effects["encoder"], smallest)
+        if effects is not None:
+            _show_encoder_wholes(selection, account, effects["encoder"], smallest)
 
 
 def _show_waterfall(selection: Selection, account: Account) -> None:
