@@ -105,11 +105,10 @@ def _show_panel(
             order = choose_order()
             head = choose_head(selection.run.description)
             if len(steps) > 1 and whole:
+                _show_history(selection, whole, steps, head)
                 _show_lines(selection, whole, steps, head, name)
         with picture:
             _show_cells(selection, by_step, steps, name, head, order)
-        if len(steps) > 1 and whole:
-            _show_history(selection, whole, steps, head)
 
 
 def _show_cells(
