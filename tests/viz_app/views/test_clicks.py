@@ -19,8 +19,8 @@ Clickable = ChainMap[str, dict[str, Any]]
 @pytest.fixture
 def clickable(monkeypatch: pytest.MonkeyPatch) -> Clickable:
     """What the page gives to components and charts, by key."""
-    names = ("map_cells", "token_buttons", "show_figure")
-    given = [record_calls(monkeypatch, "translate", name) for name in names]
+    given = [record_calls(monkeypatch, "translate", name) for name in ("map_cells", "show_figure")]
+    given.append(record_calls(monkeypatch, "shared", "token_buttons"))
     return ChainMap(*given, record_calls(monkeypatch, "model", "show_figure"))
 
 
@@ -117,7 +117,7 @@ def test_a_token_marks_its_column_or_unmarks_it_or_chooses_its_step(
     app = start_page("translate", q=CATS, column="1", at="2")
     assert clickable["source_tokens"]["chosen"] == 1
     assert clickable["target_tokens"]["chosen"] == 2
-    patch_views(monkeypatch, "translate", view=lambda: app.view)
+    patch_views(monkeypatch, "shared", view=lambda: app.view)
     for place in (3, 1):
         clickable["source_tokens"]["on_click"](place)
     clickable["target_tokens"]["on_click"](4)

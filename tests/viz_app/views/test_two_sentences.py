@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,18 @@ from headwise.viz_app.why.sentences.section.pair import (
 )
 from tests.floats import rounding
 from tests.imports import ROOT
-from tests.viz_app.views.driver import CATS, DOG, STEPS, Page, Start, array, traced, unescaped
+from tests.viz_app.views.driver import (
+    CATS,
+    DOG,
+    STEPS,
+    Page,
+    Start,
+    array,
+    patch_views,
+    record_calls,
+    traced,
+    unescaped,
+)
 
 OTHER = "The cats see the dog."
 AT = {"q": CATS, "why": "two sentences", "other": OTHER}
@@ -237,6 +249,19 @@ def test_the_target_of_b_can_be_shared_and_one_of_ones_own(
     forced = traced(run, CATS, target="El perro.")
     app.expect_cells("pair_map_A", forced.attention["cross"][-1, 0])
     assert "your translation" in said(app)
+
+
+def test_a_token_of_either_translation_is_asked_about_with_that_translation(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, Any]] = []
+    patch_views(monkeypatch, "why", change_view=lambda *_, **choices: seen.append(choices))
+    rows = record_calls(monkeypatch, "shared", "token_buttons")
+    start_page("why", **AT, **PARTING)
+    assert (rows["pair-A"]["chosen"], rows["pair-B"]["chosen"]) == (1, None)
+    for letter, place in (("B", 2), ("A", 0)):
+        rows[f"pair-{letter}"]["on_click"](place)
+    assert seen == [{"shared_by": "B", "parting": 2}, {"shared_by": "A", "parting": 0}]
 
 
 def test_at_first_the_words_are_those_where_the_translations_part(

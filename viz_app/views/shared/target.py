@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from headwise.viz_app.analysis.labels import from_where_they_part, token_labels
+from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.figures.tokens import folded_text, token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, Run, beam_of, checkpoint_of, run_named, trace_of
@@ -174,6 +177,56 @@ def _ask_for_own(selection: Selection) -> tuple[int, ...] | None:
     if not text.strip():
         return None
     return tuple(selection.run.tokenizers.encode_target(text.strip()))
+
+
+def source_buttons(
+    selection: Selection, trace: Trace, *, does: str, on_mark: Callable[[int, int | None], None]
+) -> None:
+    """Draw the tokens of the source; a click marks one as the view's column, or none.
+
+    ``does`` says so to screen readers; ``on_mark`` is told the clicked place, and what is marked.
+    """
+    labels = token_labels(trace.source)
+    marked = checked(
+        "column", "Marked token", usable=range(len(labels)).__contains__, written=labels.__getitem__
+    )
+    token_buttons(
+        labels,
+        name=f"Tokens of the source: {does}",
+        theme=selection.theme,
+        key="source_tokens",
+        on_click=lambda place: on_mark(place, None if place == marked else place),
+        chosen=marked,
+        language=selection.run.source_language,
+        side="source",
+    )
+
+
+def target_buttons(
+    selection: Selection,
+    trace: Trace,
+    *,
+    does: str,
+    on_click: Callable[[int], None],
+    key: str = "target_tokens",
+    **shown: Any,
+) -> None:
+    """Draw the tokens of the target, shaded by their probability; ``shown`` is what else is drawn.
+
+    ``does`` says to screen readers what a click does.
+    """
+    probabilities, titles = target_probabilities(trace)
+    token_buttons(
+        token_labels(trace.predicted),
+        name=f"Tokens of the target: {does}",
+        theme=selection.theme,
+        key=key,
+        on_click=on_click,
+        probabilities=probabilities,
+        titles=titles,
+        language=selection.run.target_language,
+        **shown,
+    )
 
 
 def show_target(selection: Selection, trace: Trace, *, key: str, marked: int | None = None) -> None:

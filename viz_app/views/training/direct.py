@@ -7,7 +7,6 @@ import streamlit as st
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.head_ranking import head_table
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared.errors import show_error
@@ -16,7 +15,7 @@ from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import target_probabilities
+from headwise.viz_app.views.shared.target import target_buttons
 from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, checked
 from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import open_page
@@ -55,20 +54,14 @@ def show_direct(selection: Selection) -> None:
 
 def _choose_token(selection: Selection, trace: Trace) -> int:
     """Draw the tokens of the target, and ask for one."""
-    target = token_labels(trace.predicted)
-    at: int = checked("at", "Position", usable=range(len(target)).__contains__)
+    at: int = checked("at", "Position", usable=range(len(trace.predicted)).__contains__)
     st.caption("The target: a click asks what brought that token")
-    probabilities, titles = target_probabilities(trace)
-    token_buttons(
-        target,
-        name="Tokens of the target: each asks what brought it",
-        theme=selection.theme,
-        key="target_tokens",
+    target_buttons(
+        selection,
+        trace,
+        does="each asks what brought it",
         on_click=lambda place: change_view(at=place),
         chosen=at,
-        probabilities=probabilities,
-        titles=titles,
-        language=selection.run.target_language,
     )
     return at
 

@@ -11,8 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 from headwise.model.interface import KINDS, Kind
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import Grid, make_grid
-from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.components.unseen import is_in_sight
 from headwise.viz_app.figures.tokens import folded_text
 from headwise.viz_app.records.texts import shorten_all
@@ -32,19 +30,13 @@ from headwise.viz_app.views.shared.target import (
     choose_decoding,
     choose_target,
     describe_ending,
-    target_probabilities,
+    source_buttons,
+    target_buttons,
     total_log_probability,
     word_probabilities,
 )
 from headwise.viz_app.views.shared.turns import let_browser_draw
-from headwise.viz_app.views.shared.view import (
-    change_view,
-    checked,
-    control,
-    fill_in,
-    note_timer_rerun,
-    view,
-)
+from headwise.viz_app.views.shared.view import change_view, control, fill_in, note_timer_rerun, view
 from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
 from headwise.viz_app.views.translate.ablation import show_ablation
 from headwise.viz_app.views.translate.beam import show_beam_beside, show_tree
@@ -233,43 +225,23 @@ def _choose_section(beam: Beam | None) -> _Section:
 def show_tokens(selection: Selection, trace: Trace) -> None:
     """Draw the tokens of a trace; a click marks a column of the map, or chooses a step."""
 
-    def mark_column(place: int) -> None:
-        column = None if place == view().column else place
+    def mark_column(place: int, column: int | None) -> None:
         change_view("tokens", "heads", column=column, **answered("source", place))
 
     def choose_step(place: int) -> None:
         answer = answered("target", place) | answered("row", place)
         change_view(*STEP_PANELS, at=place, below="steps", **answer)
 
-    source = token_labels(trace.source)
-    column = checked(
-        "column",
-        "Marked column",
-        usable=range(len(source)).__contains__,
-        written=source.__getitem__,
-    )
-    probabilities, titles = target_probabilities(trace)
     with st.container(horizontal=True, gap="small", key="tokens-row"):
-        token_buttons(
-            source,
-            name="Tokens of the source: each marks its column in the map",
-            theme=selection.theme,
-            key="source_tokens",
-            on_click=mark_column,
-            chosen=column,
-            language=selection.run.source_language,
-            side="source",
+        source_buttons(
+            selection, trace, does="each marks its column in the map", on_mark=mark_column
         )
-        token_buttons(
-            token_labels(trace.predicted),
-            name="Tokens of the target: each chooses its position",
-            theme=selection.theme,
-            key="target_tokens",
+        target_buttons(
+            selection,
+            trace,
+            does="each chooses its position",
             on_click=choose_step,
             chosen=view().at,
-            probabilities=probabilities,
-            titles=titles,
             words=word_probabilities(trace),
-            language=selection.run.target_language,
             side="target",
         )

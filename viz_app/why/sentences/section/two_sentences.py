@@ -18,7 +18,7 @@ from headwise.viz_app.views.shared.inspector import inspecting
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import describe_ending, target_probabilities
+from headwise.viz_app.views.shared.target import describe_ending, target_buttons
 from headwise.viz_app.views.shared.view import (
     WHOLE_PAGE,
     change_view,
@@ -197,20 +197,15 @@ def _choose_step(selection: Selection, pair: SentencePair, other: str) -> int:
                 st.markdown(
                     f"**{letter}: {escape_markdown(shorten(text, _LONGEST))}**, {whose}", help=help
                 )
-                probabilities, titles = target_probabilities(own)
-                is_given = letter == view().why.shared_by
-                parts_at = pair.parts_at
-                token_buttons(
-                    token_labels(own.predicted),
-                    name=f"Tokens of {letter}'s translation: each asks what moves its odds",
-                    theme=selection.theme,
+                is_given, parts_at = letter == view().why.shared_by, pair.parts_at
+                target_buttons(
+                    selection,
+                    own,
+                    does=f"each asks what moves its odds, in the translation of {letter}",
                     key=f"pair-{letter}",
                     on_click=ask,
                     chosen=at if is_given else None,
                     marked=() if is_given or parts_at is None else (parts_at,),
-                    probabilities=probabilities,
-                    titles=titles,
-                    language=selection.run.target_language,
                 )
                 if ending := describe_ending(selection.run, own):
                     st.caption(ending)

@@ -9,7 +9,6 @@ import streamlit as st
 from headwise.model.interface import head_name, parse_head
 from headwise.viz_app.analysis.head_ranking import rank_heads
 from headwise.viz_app.analysis.labels import head_of, part_label, token_labels
-from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.errors import show_error
 from headwise.viz_app.views.shared.head_choice import head_label
@@ -19,7 +18,7 @@ from headwise.viz_app.views.shared.measured_heads import value_with_error
 from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import target_probabilities
+from headwise.viz_app.views.shared.target import source_buttons, target_buttons
 from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one
@@ -81,39 +80,24 @@ def _show_answer(selection: Selection, trace: Trace, account: Account) -> None:
 @panel(TOKENS)
 def _choose_tokens(selection: Selection, trace: Trace) -> None:
     """Draw the tokens of source and target, to mark one and to choose a prediction."""
-    source, target = token_labels(trace.source), token_labels(trace.predicted)
-    column = checked(
-        "column", "Marked token", usable=range(len(source)).__contains__, written=source.__getitem__
-    )
 
-    def mark_column(place: int) -> None:
-        mark(column=None if column == place else place, **answered("source", place))
+    def mark_column(place: int, column: int | None) -> None:
+        mark(column=column, **answered("source", place))
 
+    target = token_labels(trace.predicted)
     at: int = checked("at", "Position", usable=range(len(target)).__contains__)
     earlier = checked("earlier", "Marked token so far", usable=range(len(target)).__contains__)
-    probabilities, titles = target_probabilities(trace)
     with st.container(horizontal=True, gap="small", key="tokens-row"):
-        token_buttons(
-            source,
-            name="Tokens of the source: each marks its column in the maps",
-            theme=selection.theme,
-            key="source_tokens",
-            on_click=mark_column,
-            chosen=column,
-            language=selection.run.source_language,
-            side="source",
+        source_buttons(
+            selection, trace, does="each marks its column in the maps", on_mark=mark_column
         )
-        token_buttons(
-            target,
-            name="Tokens of the target: each asks why it was written",
-            theme=selection.theme,
-            key="target_tokens",
+        target_buttons(
+            selection,
+            trace,
+            does="each asks why it was written",
             on_click=lambda place: ask(at=place, **answered("target", place)),
             chosen=at,
             marked=() if earlier is None or not 0 < earlier <= at else (earlier - 1,),
-            probabilities=probabilities,
-            titles=titles,
-            language=selection.run.target_language,
             side="target",
         )
 
