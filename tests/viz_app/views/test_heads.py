@@ -354,7 +354,7 @@ def test_heads_are_listed_in_words_by_a_measure(
 ) -> None:
     app = start(measure="cost")
     titles, rows = lists["head_table"]["given"]
-    assert titles == ["head", "rank", "cost of switching off", "in words"]
+    assert titles == ["head", "rank", "cost of switching off, nats per token", "in words"]
     costs = by_head(measured[60], "cost")
     assert [row.name for row in rows] == ranked(costs)
     labels, ranks, _, words = zip(*table(lists, "head_table"), strict=True)

@@ -76,7 +76,7 @@ def test_it_follows_the_head_that_is_chosen(
             float(each["cross"][1, head - 1])
             for each in (measured[60].values["cost"], measured[60].cost_errors)
         )
-        assert f"cost of switching off: {cost:+.3f} ± {error:.3f}" in said(app)
+        assert f"cost of switching off: {cost:+.3f} ± {error:.3f} nats per token" in said(app)
         assert [picture.count(f"Cross 2.{head}") for picture in pictures(app)] == [1, 1]
     ways = {key for key in WAYS if f"head-{key}" in [each.key for each in app.sidebar.button]}
     assert ways == WAYS - {page}

@@ -132,7 +132,7 @@ def _show_list(
         for place, (head, value) in enumerate(found)
     ]
     row_table(
-        ["head", *["rank"] * bool(ranks), about.name, "in words"],
+        ["head", *["rank"] * bool(ranks), f"{about.name}, {about.unit}".rstrip(", "), "in words"],
         rows,
         label=f"{count_of(len(rows), 'head')} by {about.name}, {order}",
         theme=selection.theme,

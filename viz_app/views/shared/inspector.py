@@ -167,7 +167,7 @@ def _show_over_training(selection: Selection, measures: Measures, head: Head) ->
         return
     about = measure_description(name, run, [measures])
     said = f"{about.name}: {value_with_error(run, measures, name, head, value)}"
-    st.caption(escape_markdown(said))
+    st.caption(escape_markdown(f"{said} {about.unit}".rstrip()))
     by_step = measures_of(run, selection.steps()).by_step
     steps = [step for step, each in by_step.items() if each.corpus == measures.corpus]
     values = [
