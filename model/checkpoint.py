@@ -76,12 +76,9 @@ def write_info(folder: Path, info: RunInfo) -> None:
 
 
 def _tokenizer_files(tokenizers: TokenizerPair) -> dict[str, bytes]:
-    if tokenizers.shared:
-        return {"tokenizer.json": tokenizers.source.to_text().encode()}
-    return {
-        "source.tokenizer.json": tokenizers.source.to_text().encode(),
-        "target.tokenizer.json": tokenizers.target.to_text().encode(),
-    }
+    names = _TOKENIZER_NAMES[not tokenizers.shared]
+    texts = (each.to_text().encode() for each in (tokenizers.source, tokenizers.target))
+    return dict(zip(names, texts, strict=False))
 
 
 def tokenizer_sha256(tokenizers: TokenizerPair) -> dict[str, str]:
@@ -104,6 +101,7 @@ class TrainedRun:
     tokenizers: TokenizerPair
     listed_as: str = ""
     """Where that is not the name of its folder, the name under which it is listed."""
+    adapter, choices = "", Choices()  # a run of ours has two languages
 
     @property
     def name(self) -> str:
@@ -146,14 +144,6 @@ class TrainedRun:
         return self.info.model.description
 
     @property
-    def choices(self) -> Choices:
-        return Choices()  # a run of ours has two languages
-
-    @property
-    def adapter(self) -> str:
-        return ""
-
-    @property
     def remarks(self) -> tuple[str, ...]:
         return log_remarks(self.folder / name for name in ("metrics.jsonl", "samples.jsonl"))
 
@@ -171,7 +161,6 @@ class TrainedRun:
         return load_weights(self, step, dtype)
 
     def sha256(self, step: int) -> str:
-        """Read the hash in the header of a weights file; ``load`` verifies it."""
         return str(header_of(self.folder, step).get("sha256"))
 
     def steps(self) -> list[int]:
@@ -185,7 +174,6 @@ class TrainedRun:
 
     @cached_property
     def counts(self) -> Counts | None:
-        """Read how often each id occurs in the training data, if these are known."""
         if self.info.data is None:
             return None
         path = self.folder / "counts.json"
@@ -195,8 +183,7 @@ class TrainedRun:
             sizes = len(counts.source), len(counts.target)
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"{path}: expected source and target counts") from error
-        expected = self.info.model.source_vocab_size, self.info.model.target_vocab_size
-        if sizes != expected:
+        if sizes != (expected := self.info.model.description.vocab_sizes):
             raise CheckpointError(f"{path}: expected {expected} counts, got {sizes}")
         return counts
 
@@ -239,18 +226,11 @@ def open_trained_run(name: str, *, root: Path = CHECKPOINTS) -> TrainedRun:
             raise CheckpointError(f"{folder / file}: {error}") from error
     pair = TokenizerPair(loaded[names[0]], loaded[names[-1]], source_start=info.source_start)
     sizes = pair.source.vocab_size, pair.target.vocab_size
-    expected = info.model.source_vocab_size, info.model.target_vocab_size
-    if sizes != expected:
+    if sizes != (expected := info.model.description.vocab_sizes):
         raise CheckpointError(
             f"{folder}: the model expects {expected} tokens, its tokenizers have {sizes}"
         )
-    _check_config(folder, info)
-    return TrainedRun(folder, info, pair)
-
-
-def _check_config(folder: Path, info: RunInfo) -> None:
-    """Raise an error if no weights file belongs to the model; each is checked when it is read."""
-    found = []
+    found = []  # each of them is checked when it is read
     for step in steps_of(folder):
         with suppress(CheckpointError):  # one that cannot be read says so when it is loaded
             if config := header_of(folder, step).get("config_sha256"):
@@ -260,6 +240,7 @@ def _check_config(folder: Path, info: RunInfo) -> None:
             f"{folder / 'run.json'}: the model is not that of the weights in this folder; restore "
             "run.json, or the weights that belong to it"
         )
+    return TrainedRun(folder, info, pair)
 
 
 def _folders(root: Path) -> list[Path]:

@@ -108,25 +108,15 @@ class TransformerConfig:
     @cached_property
     def description(self) -> Description:
         """Return the properties of the model that pages and analyses use."""
+        shared = {each.name for each in dataclasses.fields(Description)}
         return Description(
-            n_encoder_layers=self.n_encoder_layers,
-            n_decoder_layers=self.n_decoder_layers,
             n_encoder_heads=self.n_heads,
             n_decoder_heads=self.n_heads,
-            d_model=self.d_model,
             encoder_d_k=self.head_width,
             decoder_d_k=self.head_width,
             encoder_d_ff=self.d_ff,
             decoder_d_ff=self.d_ff,
-            source_vocab_size=self.source_vocab_size,
-            target_vocab_size=self.target_vocab_size,
-            max_length=self.max_length,
-            norm=self.norm,
-            final_norm=self.final_norm,
-            attention_bias=self.attention_bias,
-            output_bias=self.output_bias,
-            tied=self.tied,
-            scale_embeddings=self.scale_embeddings,
+            **{name: value for name, value in vars(self).items() if name in shared},
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -32,33 +31,26 @@ class ToTransformersArguments:
     """Folder of the runs."""
 
 
-def _to_transformers(arguments: ToTransformersArguments) -> None:
+Arguments = ToTransformersArguments | FromTorchArguments
+
+
+def main(arguments: Arguments) -> None:
+    if isinstance(arguments, FromTorchArguments):
+        print(convert_from_torch(arguments))
+        return
     from headwise.model.pretrained.to_transformers import save_for_transformers
 
     run = open_trained_run(arguments.run, root=arguments.checkpoints)
     print(save_for_transformers(run, arguments.out, arguments.step))
 
 
-Arguments = ToTransformersArguments | FromTorchArguments
-
-SUBCOMMANDS: dict[str, Callable[..., Arguments]] = {
-    "to-transformers": ToTransformersArguments,
-    "from-torch": FromTorchArguments,
-}
-
-
-def main(arguments: Arguments) -> None:
-    if isinstance(arguments, FromTorchArguments):
-        print(convert_from_torch(arguments))
-    else:
-        _to_transformers(arguments)
-
-
 if __name__ == "__main__":
     try:
         main(
             tyro.extras.subcommand_cli_from_dict(
-                SUBCOMMANDS, prog="python -m headwise.model.convert", description=__doc__
+                {"to-transformers": ToTransformersArguments, "from-torch": FromTorchArguments},
+                prog="python -m headwise.model.convert",
+                description=__doc__,
             )
         )
     except (CheckpointError, ValueError, OSError) as error:

@@ -90,21 +90,16 @@ def _steps(wanted: str, there: list[int]) -> list[int]:
     return [int(wanted)]
 
 
-def _split(arguments: EvaluateArguments) -> str:
-    if arguments.train_sample:
-        return "train"
-    return "validation" if arguments.valid else arguments.split
-
-
 def main(arguments: EvaluateArguments) -> None:
     run = choose_languages(open_run(arguments.run, root=arguments.checkpoints), arguments.languages)
     steps = _steps(arguments.step, run.steps())
     require_languages(run, arguments.columns)
+    of_training = "train" if arguments.train_sample else "validation" if arguments.valid else None
     corpus = load_corpus(
         arguments.data,
         source=run.source_language,
         target=run.target_language,
-        split=_split(arguments),
+        split=of_training or arguments.split,
         columns=arguments.columns,
     )
     if arguments.train_sample:
@@ -133,12 +128,17 @@ def main(arguments: EvaluateArguments) -> None:
         print(orjson.dumps(row).decode(), flush=True)
 
 
+def _trained(run: Run, option: str) -> TrainedRun:
+    if isinstance(run, TrainedRun):
+        return run
+    raise CheckpointError(
+        f"{run.folder}: {option} is for runs that headwise.model.train has trained; leave it out"
+    )
+
+
 def _require_valid(run: Run, steps: list[int], corpus: Corpus) -> None:
     """Refuse data that are not those by which a training of ours was validated."""
-    if not isinstance(run, TrainedRun):
-        raise CheckpointError(
-            f"{run.folder}: --valid is for runs that headwise.model.train has trained; leave it out"
-        )
+    run = _trained(run, "--valid")
     if run.info.data is None or run.info.data.valid_sha256 != corpus.sha256:
         raise DataError(
             f"{corpus.name}: expected the validation data of {run.name}, got others (sha256 "
@@ -151,11 +151,7 @@ def _add_train_sample_loss(
     arguments: EvaluateArguments, run: Run, steps: list[int], corpus: Corpus
 ) -> None:
     """Measure the sample of the training pairs as a training does, and write it into the log."""
-    if not isinstance(run, TrainedRun):
-        raise CheckpointError(
-            f"{run.folder}: --train-sample is for runs that headwise.model.train has trained; "
-            "leave it out"
-        )
+    run = _trained(run, "--train-sample")
     sample = train_sample_of(
         run, corpus, left_out=arguments.leave_out, max_pairs=arguments.max_pairs
     )

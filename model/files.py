@@ -71,7 +71,6 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder in another one, if it is not there."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -159,7 +158,6 @@ def has_writer(folder: Path) -> bool:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write indented JSON."""
     text = json.dumps(content, ensure_ascii=False, indent=1)
     write_bytes(path, (text + "\n").encode())
 
@@ -175,8 +173,7 @@ def open_regular(
     fetched from the hub are links from a snapshot to the folder of all files of that model, which
     is allowed. ``most`` is the most bytes that the file may have.
 
-    Raises:
-        CheckpointError: if it cannot be read, is no regular file, too large, or elsewhere.
+    What cannot be read, is no regular file, too large, or elsewhere, raises a CheckpointError.
     """
     if within is not None and not _is_within(path, within):
         raise CheckpointError(
@@ -226,10 +223,7 @@ def lines_of(content: bytes) -> list[str]:
     """Return the lines of a text in UTF-8, which a line feed, a carriage return or both end.
 
     U+2028, U+0085 and their like are within a line, as for those who open a file as text. A byte
-    order mark is left out.
-
-    Raises:
-        UnicodeDecodeError: if it is not UTF-8.
+    order mark is left out. What is not UTF-8 is a UnicodeDecodeError.
     """
     return [line.decode() for line in content.removeprefix(codecs.BOM_UTF8).splitlines()]
 
@@ -237,9 +231,8 @@ def lines_of(content: bytes) -> list[str]:
 def parse_json(content: bytes) -> Any:
     """Parse JSON in UTF-8; ``check_values`` says beforehand whether it has too many values.
 
-    Raises:
-        ValueError: if it is not JSON, is nested too deeply, or contains half a character (a lone
-            surrogate).
+    What is not JSON, nested too deeply, or has half a character (a lone surrogate), is a
+    ValueError.
     """
     with suppress(orjson.JSONDecodeError):
         return orjson.loads(content)  # seven times as fast, but it reads no NaN, as logs have
@@ -295,8 +288,7 @@ def read_log(path: Path, *, last: int | None = None) -> Iterator[dict[str, Any]]
             line = file.readline(min(_MOST_OF_LINE, end - begin))
             if not line.endswith(b"\n") and begin + len(line) == end:
                 return
-            row = _parse_row(line, f"{path}, byte {begin:,}" if cut else f"{path}, line {number}")
-            yield row
+            yield _parse_row(line, f"{path}, byte {begin:,}" if cut else f"{path}, line {number}")
 
 
 def _parse_row(line: bytes, place: str) -> dict[str, Any]:
@@ -314,12 +306,11 @@ def _parse_row(line: bytes, place: str) -> dict[str, Any]:
 
 def log_remarks(paths: Iterable[Path]) -> tuple[str, ...]:
     """Say of which logs only the last rows are read, since they are longer than ``MOST_OF_LOG``."""
-    sizes = {path.name: path.stat().st_size for path in paths if path.is_file()}
     return tuple(
-        f"{name} has {size / 2**20:,.0f} MiB, of which the rows in the last "
+        f"{path.name} has {path.stat().st_size / 2**20:,.0f} MiB, of which the rows in the last "
         f"{MOST_OF_LOG >> 20} MiB are read"
-        for name, size in sizes.items()
-        if size > MOST_OF_LOG
+        for path in paths
+        if path.is_file() and path.stat().st_size > MOST_OF_LOG
     )
 
 

@@ -135,10 +135,7 @@ def _release(point: HookPoint, uses: _Uses) -> None:
 
 def _remove(items: list[Any], item: object) -> None:
     """Remove the last occurrence of this very object (two records can be equal while empty)."""
-    for index in reversed(range(len(items))):
-        if items[index] is item:
-            del items[index]
-            return
+    del items[max(index for index, one in enumerate(items) if one is item)]
 
 
 @contextmanager

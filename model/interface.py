@@ -184,6 +184,11 @@ class Description:
         return self.of_encoder or self if is_encoder else self
 
     @property
+    def vocab_sizes(self) -> tuple[int, int]:
+        """Return the sizes of both vocabularies, that of the source first."""
+        return self.source_vocab_size, self.target_vocab_size
+
+    @property
     def adds_positions(self) -> bool:
         """Return whether positions are added to the embeddings."""
         return self.positions in ("sinusoidal", "learned")

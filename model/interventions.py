@@ -1,21 +1,19 @@
 """Interventions: what a head does is changed in a pass, and what that changes is measured.
 
-``model/turning.py`` turns heads and pins rows; here is what single heads, and other parts, cost.
+``model/turning.py`` turns heads and pins rows; here is what single heads, and other parts, cost,
+and how much work a pass is, counted in multiply-adds before it is run.
 Ablation sets the output of a head to zero before W_O; the bias of W_O, if there is one, stays,
 since it belongs to all heads. (Michel et al. 2019 mask heads at the same place.) Importance, by
 gradients, is to first order what ablation would cost (section 4.1 there).
-Mean ablation puts the head's mean output over a corpus in place of its output, at every position
-(Wang et al. 2022, section 2.1): what is lost then is what the head says of *this* sentence, where
-zero also takes away what it says of every sentence, and so may push the stream to where the model
-has never been.
+Mean ablation puts the head's mean output over a corpus in place of its output (Wang et al. 2022,
+section 2.1): what is lost then is what the head says of *this* sentence, where zero also takes away
+what it says of every sentence, and so may push the stream to where the model has never been.
 
-Models are in evaluation mode; a sequence that is empty or too long for one is a ValueError.
+Models are in evaluation mode; a sequence that is empty or too long for one is a ValueError. Sources
+are ids (B, S) with ``</s>``, consumed targets ids (B, T) from ``<s>`` on, both padded on the right.
 
-Sources are ids (B, S) with ``</s>``, consumed targets ids (B, T) from ``<s>`` on, both padded on
-the right.
-
-``B`` batch, ``L`` layers, ``H`` heads, ``Q`` queries, ``K`` = d_k, ``S`` source length,
-``T`` steps, ``V`` vocabulary.
+``B`` batch, ``L`` layers, ``H`` heads, ``Q`` queries, ``D`` = d_model, ``K`` = d_k, ``S`` source
+length, ``T`` steps.
 """
 
 from __future__ import annotations
@@ -31,7 +29,33 @@ from headwise.model.hooks import Edit, edit
 from headwise.model.interface import KINDS, Description, Head, Kind, Seq2SeqModel, attention_path
 from headwise.model.masks import PADDING
 from headwise.model.readings import Sublayer
-from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
+
+AT_A_TIME = 40_000_000_000
+"""Multiply-adds of the copies that are run together where somebody may want to end it: about a
+second of one processor."""
+A_SECOND = 30_000_000_000
+"""Multiply-adds in a second of one processor, a cautious guess."""
+
+
+def encoding_work(model: Description, source: int) -> int:
+    """Count the multiply-adds of the encoder on S tokens."""
+    model, width = model.of("encoder"), model.n_encoder_heads * model.encoder_d_k
+    a_token = 4 * model.d_model * width + _feed_forward(model, model.encoder_d_ff)
+    return model.n_encoder_layers * source * (a_token + 2 * source * width)
+
+
+def decoding_work(model: Description, source: int, target: int) -> int:
+    """Count the multiply-adds of the decoder on T tokens together, after S, without the logits."""
+    width = model.n_decoder_heads * model.decoder_d_k
+    a_token = 6 * model.d_model * width + _feed_forward(model, model.decoder_d_ff)
+    of_source = 2 * model.of("encoder").d_model * width  # keys and values of cross-attention
+    attended = 2 * (source + target) * width
+    return model.n_decoder_layers * (target * (a_token + attended) + source * of_source)
+
+
+def _feed_forward(model: Description, width: int) -> int:
+    return (3 if model.gated else 2) * model.d_model * width
+
 
 POSITIONS_AT_A_TIME = 2048
 """Number of source and target positions that are run together under interventions."""
@@ -46,29 +70,22 @@ def passes_at_a_time(model: Description, source: int, target: int, *, encoding: 
     return max(1, min(POSITIONS_AT_A_TIME // (source + target), AT_A_TIME // work))
 
 
-def _replace(rows: list[int], heads: list[int], means: Tensor | None) -> Edit:
-    """Make an edit that replaces outputs of heads, (B, H, Q, K), by zero or their means, (H, K).
+def _replace(rows: list[int], heads: list[int] | None, means: Tensor | None) -> Edit:
+    """Make an edit that puts zero, or the heads' means, (H, K), in place of parts of a batch.
 
-    ``rows`` has one row of the batch for each of ``heads``.
+    The parts are outputs of heads, (B, H, Q, K), one row of the batch for each of ``heads``; or,
+    without ``heads``, all neurons of the rows, (B, T, d_ff).
     """
 
     def replace(x: Tensor) -> Tensor:
         x = x.clone()
-        x[rows, heads] = 0 if means is None else means[heads][:, None].to(x)
+        if heads is None:
+            x[rows] = 0
+        else:
+            x[rows, heads] = 0 if means is None else means[heads][:, None].to(x)
         return x
 
     return replace
-
-
-def _set_neurons_to_zero(rows: Sequence[int]) -> Edit:
-    """Make an edit that sets all neurons, (B, T, d_ff), of some rows of the batch to zero."""
-
-    def set_to_zero(x: Tensor) -> Tensor:
-        x = x.clone()
-        x[list(rows)] = 0
-        return x
-
-    return set_to_zero
 
 
 def _multiply(factor: Tensor) -> Edit:
@@ -86,10 +103,9 @@ def head_costs(
     """Compute the cost of ablating each head by itself: (L, H) for each kind, in nats.
 
     The cost is log P(target | source) of the model minus that of the ablated model; it is negative
-    if the target becomes more likely. The ids of the source include ``</s>``, those of the target
-    begin with ``<s>``. With ``means``, the mean output (L, H, K) of each head over a corpus, it is
-    the cost of mean ablation; without them, of zero ablation.
-    Means of another shape are a ValueError.
+    if the target becomes more likely. With ``means``, the mean output (L, H, K) of each head over a
+    corpus, it is that of mean ablation; without them, of zero ablation. Means of another shape are
+    a ValueError.
     """
     sources, targets = (torch.tensor([list(ids)], device=model.device) for ids in (source, target))
     costs = batch_head_costs(model, sources, targets, means=means)
@@ -138,7 +154,10 @@ def streams_without(
     Return the decoder's outputs, (parts + 1, B, T, D); the last ones are without ablation.
     """
     if means is not None:
-        _require_means(model, means)
+        expected = mean_shapes(model.description)
+        found = {kind: tuple(means[kind].shape) for kind in KINDS if kind in means}
+        if found != expected:
+            raise ValueError(f"means of heads: expected shapes {expected}, got {found}")
     size = len(sources)
     rows: dict[str, list[int]] = defaultdict(list)
     heads: dict[str, list[int]] = defaultdict(list)
@@ -153,12 +172,12 @@ def streams_without(
             point = f"{part.path}.hidden"
         rows[point] += copies
     edits = {
-        point: _replace(off, heads[point], instead[point])
-        if point in heads
-        else _set_neurons_to_zero(off)
-        for point, off in rows.items()
+        point: _replace(off, heads.get(point), instead.get(point)) for point, off in rows.items()
     }
-    of_encoder = sum(_is_of_encoder(part) for part in parts)
+    of_encoder = sum(
+        part.kind == "encoder_self" if isinstance(part, Head) else part.stack == "encoder"
+        for part in parts
+    )
     with edit(model, edits):
         return run_copies(model, sources, consumed, len(parts) + 1, of_encoder=of_encoder)
 
@@ -181,13 +200,6 @@ def run_copies(
     return stream.unflatten(0, (number, size))
 
 
-def _require_means(model: Seq2SeqModel, means: Mapping[Kind, Tensor]) -> None:
-    expected = mean_shapes(model.description)
-    found = {kind: tuple(means[kind].shape) for kind in KINDS if kind in means}
-    if found != expected:
-        raise ValueError(f"means of heads: expected shapes {expected}, got {found}")
-
-
 def mean_shapes(model: Description) -> dict[Kind, tuple[int, int, int]]:
     """Return the shape (L, H, K) of the mean outputs of a model's heads, for each kind."""
     widths = {"encoder_self": model.encoder_d_k}
@@ -196,20 +208,15 @@ def mean_shapes(model: Description) -> dict[Kind, tuple[int, int, int]]:
     }
 
 
-def _is_of_encoder(part: Head | Sublayer) -> bool:
-    return part.kind == "encoder_self" if isinstance(part, Head) else part.stack == "encoder"
-
-
 def batch_head_importance(
     model: Seq2SeqModel, sources: Tensor, targets: Tensor
 ) -> dict[Kind, Tensor]:
     """Compute |Aᵀ ∂L/∂A| of each head for each sentence: (B, L, H) for each kind, in nats.
 
-    Sources and targets are those of ``batch_head_costs``.
-
-    A is the output of the head, all its rows and columns as one vector, and L the loss
-    −log P(target | source). Aᵀ ∂L/∂A is the derivative of L by a factor of A, at 1: to first order,
-    what the loss falls by when the head is ablated. One backward pass gives it for all heads.
+    Sources and targets are those of ``batch_head_costs``. A is the output of the head, as one
+    vector, and L the loss −log P(target | source). Aᵀ ∂L/∂A is the derivative of L by a factor of
+    A, at 1: to first order, what the loss falls by when the head is ablated. One backward pass
+    gives it for all heads.
     """
     with torch.inference_mode(False), torch.enable_grad():
         factors: dict[str, Tensor] = {}

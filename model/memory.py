@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,8 @@ class MemoryRun:
     tokenizers: Tokenizers
     languages: Languages = DEFAULT_LANGUAGES
     # Nothing is known of how the weights came about.
-    data: None = field(default=None, init=False, repr=False)
-    training: None = field(default=None, init=False, repr=False)
-    config: None = field(default=None, init=False, repr=False)
-    counts: None = field(default=None, init=False, repr=False)
-    planned_steps: None = field(default=None, init=False, repr=False)
-    choices: Choices = field(default_factory=Choices, init=False, repr=False)
+    data = training = config = counts = planned_steps = None
+    choices, adapter, remarks = Choices(), "", ()
 
     @property
     def folder(self) -> Path:
@@ -71,14 +67,6 @@ class MemoryRun:
     def tokenizers_sha256(self) -> str:
         """Return a text that no tokenizers on disk have as their hash, since these have no file."""
         return f"in memory {id(self.tokenizers)}"
-
-    @property
-    def adapter(self) -> str:
-        return ""
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        return ()
 
     @property
     def ignored_settings(self) -> dict[str, Any]:

@@ -125,10 +125,22 @@ def _gradients(model: Seq2SeqModel, wanted: bool) -> Iterator[None]:
 def _rows(
     given: Texts, encode: Callable[[str], list[int]], side: str, special: SpecialIds
 ) -> list[list[int]]:
-    """Return the ids of texts, or ids as they are without padding, one list a row."""
+    """Return the ids of texts, or ids as they are without padding, one list a row.
+
+    No row of a tensor may be filled up with the token of padding; one at its end may be the end
+    itself.
+    """
     if isinstance(given, Tensor):
         given = given.tolist() if given.dim() == 2 else [given.tolist()]
-        _require_known_lengths(given, side, special)
+        padding = special.padding
+        filled = [padding] * (2 if padding == special.end else 1)
+        for number, row in enumerate(given):
+            if padding is not None and [*row[-len(filled) :]] == filled:
+                raise ValueError(
+                    f"{side} {number + 1}: expected a row filled up with {PADDING}, got one that "
+                    f"ends with the token of padding, {padding}, which may be in a text: give "
+                    f"lists of ids, or {PADDING} in its place"
+                )
     rows = [given] if isinstance(given, str) else list(given)
     if not rows:
         raise ValueError(f"expected at least one {side}, got none")
@@ -145,19 +157,3 @@ def _rows(
             raise ValueError(f"expected a {side} with tokens in it, got an empty one")
         found.append(ids)
     return found
-
-
-def _require_known_lengths(rows: Sequence[Sequence[int]], side: str, special: SpecialIds) -> None:
-    """Require that no row of a tensor is filled up with the token of padding.
-
-    One at the end may be the end itself.
-    """
-    padding = special.padding
-    least = 2 if padding == special.end else 1
-    for number, row in enumerate(rows):
-        if padding is not None and [*row[-least:]] == [padding] * least:
-            raise ValueError(
-                f"{side} {number + 1}: expected a row filled up with {PADDING}, got one that ends "
-                f"with the token of padding, {padding}, which may be in a text: give lists of ids, "
-                f"or {PADDING} in its place"
-            )

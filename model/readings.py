@@ -59,13 +59,8 @@ class Difference:
 def difference_of(model: Seq2SeqModel, word: int, instead: int | None) -> Difference:
     """Return how the logit of a token differs from that of another one, or of all on average.
 
-    Args:
-        model: the model, in evaluation mode.
-        word: id of the token.
-        instead: id of the other token; None for the mean of all logits.
-
-    Raises:
-        ValueError: if an id is not in the vocabulary, or both are the same.
+    ``word`` and ``instead`` are ids; None is the mean of all logits. One that is not in the
+    vocabulary, or the same twice, is a ValueError.
     """
     size = model.description.target_vocab_size
     for id in (word, instead):
@@ -196,10 +191,8 @@ class ForcedPass:
     ) -> ForcedPass:
         """Run a model on source ids (1, S) and consumed ids (1, T), with what is turned.
 
-        ``also`` are ends of names of hook points that are seen besides, where the model has them.
-
-        Raises:
-            ValueError: if a sequence is empty or too long for the model.
+        ``also`` are ends of names of hook points that are seen besides, where the model has them. A
+        sequence that is empty or too long for the model is a ValueError.
         """
         last = f"decoder.layers.{model.description.n_decoder_layers - 1}.output"
         ends = (*_WANTED, *_WANTED_ONCE, *also, last)
@@ -242,7 +235,11 @@ class ForcedPass:
         for sublayer in reversed(earlier):
             if not is_pre:
                 back(f"{sublayer.path}_residual.norm", self.model.norm(sublayer.path))
-            found.append((sublayer, self._of_output(sublayer, readings, positions)))
+            of_written, own = readings, self.model.output_norm(sublayer.path)
+            if own is not None:
+                held = self._held(f"{sublayer.path}_residual.output_norm", own, positions)
+                of_written = readings.before(held)
+            found.append((sublayer, of_written))
         back(f"{stack}.embedding.norm", self.model.embedding_norm(_SIDES[stack]))
         return PartReadings(tuple(reversed(found)), readings, of_norms)
 
@@ -264,18 +261,8 @@ class ForcedPass:
         path, end = f"{stack}.final_norm", model.final_norm(_SIDES[stack])
         return written if end is None else self._held(path, end, places)(written)[0]
 
-    def _of_output(self, sublayer: Sublayer, readings: Readings, positions: Tensor) -> Readings:
-        """Return the readings of what a sublayer gave, of those of what it wrote."""
-        norm = self.model.output_norm(sublayer.path)
-        if norm is None:
-            return readings
-        return readings.before(self._held(f"{sublayer.path}_residual.output_norm", norm, positions))
-
     def _transform(self, positions: Tensor) -> HeldTransform | None:
-        """Return what is between the decoder's last layer and its last norm, if there is anything.
-
-        It is held at one position.
-        """
+        """Return what is between the decoder's last layer and last norm, held at one position."""
         description = self.model.description
         if not description.output_transform:
             return None
@@ -379,6 +366,5 @@ class ForcedPass:
         """Return what tokens and positions bring to readings: (F, n) each; None without them."""
         tokens = self.seen[f"{stack}.embedding.tokens"]
         added = self.seen.get(f"{stack}.embedding.positions")
-        return readings.of(tokens[positions]), None if added is None else readings.of(
-            added[positions]
-        )
+        of_positions = None if added is None else readings.of(added[positions])
+        return readings.of(tokens[positions]), of_positions

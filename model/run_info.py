@@ -82,8 +82,7 @@ class RunInfo:
         if not isinstance(values, Mapping):
             raise ValueError(f"expected an object, got {type(values).__name__}")
         values = dict(values)
-        version = values.pop("format_version", None)
-        if version != FORMAT_VERSION:
+        if (version := values.pop("format_version", None)) != FORMAT_VERSION:
             raise ValueError(
                 f"format version {version!r}; this program reads {FORMAT_VERSION}, "
                 "use the version of it that wrote the run"

@@ -151,7 +151,7 @@ def find_folder(name: str, *, root: Path = CHECKPOINTS) -> Path | None:
 
 def open_folder(folder: Path, name: str) -> Run:
     """Open the run in a folder: ours, a Hugging Face model, or the checkpoints of its training."""
-    if (folder / "run.json").is_file():
+    if _is_ours(folder):
         return replace(open_trained_run(folder.name, root=folder.parent), listed_as=name)
     if not is_pretrained(folder):
         expected = (
@@ -177,21 +177,23 @@ def _runs_below(folder: Path) -> str:
     """List the folders in a folder that can be opened."""
     with suppress(OSError):  # a folder that is not ours to read
         below = [path for path in sorted(folder.glob("*")) if path.is_dir()]
-        runs = [path for path in below if (path / "run.json").is_file() or is_pretrained(path)]
+        runs = [path for path in below if _is_ours(path) or is_pretrained(path)]
         return ", ".join(map(str, runs[:_MOST_NAMED])) + ", …" * (len(runs) > _MOST_NAMED)
     return ""
 
 
 def steps_in(folder: Path) -> list[int]:
     """Return the steps of the checkpoints in a folder, in order, without opening the run."""
-    if (folder / "run.json").is_file():
-        return steps_of(folder)
-    return list(checkpoint_folders(folder))
+    return steps_of(folder) if _is_ours(folder) else list(checkpoint_folders(folder))
+
+
+def _is_ours(folder: Path) -> bool:
+    return (folder / "run.json").is_file()
 
 
 def is_training(folder: Path) -> bool:
     """Return whether a run is being trained in a folder, as far as its files tell."""
-    if (folder / "run.json").is_file():
+    if _is_ours(folder):
         return has_writer(folder)
     try:
         return seems_to_train(folder)
@@ -201,15 +203,12 @@ def is_training(folder: Path) -> bool:
 
 def log_file(folder: Path, name: str) -> Path:
     """Return the file with a log of a run: ``metrics.jsonl``, or what the Trainer writes for it."""
-    own = (folder / "run.json").is_file() or name != "metrics.jsonl"
+    own = _is_ours(folder) or name != "metrics.jsonl"
     return folder / name if own else log_path(folder)
 
 
 def read_log_file(path: Path) -> Iterable[dict[str, Any]]:
-    """Read the rows of a file that ``log_file`` returned, of a long one the last ones.
-
-    Where there is no such file there are none.
-    """
+    """Read the rows of what ``log_file`` returned, if it is there; of a long one the last."""
     return read_log(path, last=MOST_OF_LOG) if path.suffix == ".jsonl" else trainer_log(path)
 
 
@@ -253,8 +252,7 @@ def open_checkpoint(
 ) -> tuple[Run, Checkpoint]:
     """Open a run and load its checkpoint at a step, by default the last."""
     run = choose_languages(open_run(name, root=root), languages)
-    step = run.steps()[-1] if step is None else step
-    return run, load_checkpoint(run, step, placement)
+    return run, load_checkpoint(run, run.steps()[-1] if step is None else step, placement)
 
 
 def _fetch(name: str) -> Path:

@@ -33,8 +33,6 @@ from headwise.model.placement import in_float32
 
 _POINTS = (".weights", ".value", ".output", "_residual.norm.before")
 """Hook points from which an attention is taken apart, after its path."""
-
-
 _OF_OUTPUT_NORM = ("_residual.output_norm.before", "_residual.output_norm.after")
 
 
@@ -65,11 +63,8 @@ class HeldNorm:
 
         So a sum stays exact for norms that compute their divisor in another type, as T5's do.
         """
-        held = cls(
-            in_float32(norm.gain),
-            torch.ones_like(before[..., :1]),
-            model.description.norm_kind != "rms",
-        )
+        centres = model.description.norm_kind != "rms"
+        held = cls(in_float32(norm.gain), torch.ones_like(before[..., :1]), centres)
         undivided = held.direction(before)
         made = after if norm.bias is None else after - norm.bias
         size = undivided.square().sum(-1, keepdim=True).clamp(min=torch.finfo(before.dtype).tiny)
@@ -99,9 +94,8 @@ def normed_for_each_head(
     """
     if (norm := model.head_norm(projection)) is None:
         return parts
-    gain = norm.gain.to(whole.dtype)
     mean_square = whole.square().mean(dim=-1, keepdim=True)
-    factor = gain * torch.rsqrt(mean_square + norm.epsilon)
+    factor = norm.gain.to(whole.dtype) * torch.rsqrt(mean_square + norm.epsilon)
     return {name: part * factor for name, part in parts.items()}
 
 
@@ -190,7 +184,7 @@ def attention_as_sum(
     projection = in_float32(model.linear(f"{path}.output_projection").weight)  # (H K, D)
     if (norm := model.output_norm(path)) is not None:
         given, change = (in_float32(seen[f"{path}{point}"][0]) for point in _OF_OUTPUT_NORM)
-        held = HeldNorm.seen(model, _in_float32(norm), given, change)
+        held = HeldNorm.seen(model, norm, given, change)
         projection = held.direction(projection)
         weights = weights * held.rate[:, None]
     if model.description.of(kind).norm == "pre":
@@ -205,11 +199,6 @@ def attention_as_sum(
         weights = weights * held.rate[:, None]
     offset = _value_offset(model, kind, path).view(heads, 1, d_k)
     return AttentionSum(weights, value - offset, projection.view(heads, d_k, -1), residual, y)
-
-
-def _in_float32(norm: NormParameters) -> NormParameters:
-    bias = None if norm.bias is None else in_float32(norm.bias)
-    return norm._replace(gain=in_float32(norm.gain), bias=bias)
 
 
 def _value_offset(model: Seq2SeqModel, kind: Kind, path: str) -> Tensor:

@@ -58,11 +58,13 @@ def byte_tokens(text: str) -> list[str]:
 
 
 class Tokenizer:
-    """Converts text to ids and back; ids 0 to 3 are ``<pad> <unk> <s> </s>``."""
+    """Converts text to ids and back; ids 0 to 3 are ``<pad> <unk> <s> </s>``.
+
+    ``Vocabulary`` in ``model/interface.py`` describes its properties and methods.
+    """
 
     kind: ClassVar[TokenizerKind] = "bpe"
     control_ids: ClassVar[frozenset[int]] = frozenset((PAD, BOS, EOS))
-    """The ids of tokens that stand for no text."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self._inner = inner
@@ -77,9 +79,9 @@ class Tokenizer:
     def train(cls, texts: Iterable[str], vocab_size: int, *, rarest: int = 0) -> Tokenizer:
         """Learn a byte-pair encoding of ``vocab_size`` tokens from texts.
 
-        It has fewer tokens if nothing is left to merge that occurs ``rarest`` times in the texts,
-        and more if the single characters of the alphabet already exceed ``vocab_size``. This must
-        be larger than the number of special and byte tokens.
+        It has fewer if nothing is left to merge that occurs ``rarest`` times, and more if the
+        characters of the alphabet exceed ``vocab_size``, which must be larger than the number of
+        special and byte tokens.
         """
         reserved = len(SPECIAL_TOKENS) + len(BYTES)
         if vocab_size <= reserved:
@@ -107,14 +109,12 @@ class Tokenizer:
         try:
             given = parse_description(text)
             if given.model == "WordLevel":
-                tokenizer: Tokenizer = WordTokenizer(
-                    _assemble_words(
-                        given.vocabulary,
-                        lower_case="Lowercase"
-                        in str(given.settings.get("normalizer", "Lowercase")),
-                        at_spaces="/s" in str(given.settings.get("pre_tokenizer")),
-                    )
+                lower_case = "Lowercase" in str(given.settings.get("normalizer", "Lowercase"))
+                at_spaces = "/s" in str(given.settings.get("pre_tokenizer"))
+                inner = _assemble_words(
+                    given.vocabulary, lower_case=lower_case, at_spaces=at_spaces
                 )
+                tokenizer: Tokenizer = WordTokenizer(inner)
             else:
                 tokenizer = Tokenizer(_assemble_tokens(given.vocabulary, given.merges))
             check_same_settings(given, parse_description(tokenizer.to_text()))
@@ -128,15 +128,12 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Return the number of tokens, special ones included."""
         return len(self._tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Encode a text as ids, without special tokens."""
         return list(self._encoding(text).ids)
 
     def unknown(self, text: str) -> list[str]:
-        """Return the words of a text that are encoded as ``<unk>``, in order."""
         encoding = self._encoding(text)
         spans = zip(encoding.ids, encoding.offsets, strict=True)
         return [text[start:stop] for id, (start, stop) in spans if id == UNK]
@@ -152,10 +149,8 @@ class Tokenizer:
         Each has the space before it; together they are the text after one space.
         """
         check_text(text)
-        parts = self._inner.pre_tokenizer.pre_tokenize_str(
-            self._inner.normalizer.normalize_str(text)
-        )
-        return [part for part, _ in parts]
+        normalized = self._inner.normalizer.normalize_str(text)
+        return [part for part, _ in self._inner.pre_tokenizer.pre_tokenize_str(normalized)]
 
     def _encoding(self, text: str) -> tokenizers.Encoding:
         check_text(text)
@@ -176,15 +171,12 @@ class Tokenizer:
         ]
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the texts of tokens in the vocabulary; a token that begins a word has a space."""
         return [self._tokens[id] for id in ids]
 
     def texts(self, ids: Sequence[int]) -> list[str]:
-        """Return the texts of tokens that follow one another, as ``model/spelling.py`` says."""
         return texts_of(self._bytes(ids))
 
     def words(self, ids: Sequence[int]) -> list[WordSpan]:
-        """Split tokens into written words, as ``word_spans`` does."""
         return word_spans(self._bytes(ids), [id < len(SPECIAL_TOKENS) for id in ids])
 
 
@@ -210,8 +202,7 @@ class WordTokenizer(Tokenizer):
     def train(cls, texts: Iterable[str], vocab_size: int, *, rarest: int = 0) -> WordTokenizer:
         """Take the most frequent words of texts, at most ``vocab_size`` with the special tokens.
 
-        Each of them occurs at least ``rarest`` times. ``vocab_size`` must be larger than the number
-        of special tokens.
+        Each of them occurs at least ``rarest`` times.
         """
         if vocab_size <= len(SPECIAL_TOKENS):
             raise ValueError(
@@ -236,11 +227,9 @@ class WordTokenizer(Tokenizer):
         return _CONTRACTION.sub(r"\1", _NO_SPACE.sub("", " ".join(shown)))
 
     def texts(self, ids: Sequence[int]) -> list[str]:
-        """Return the words and marks themselves."""
         return self.tokens(ids)
 
     def words(self, ids: Sequence[int]) -> list[WordSpan]:
-        """Return a span for each token: each is a word."""
         return [WordSpan(index, index + 1) for index in range(len(ids))]
 
 
@@ -320,7 +309,6 @@ class TokenizerPair:
 
     @property
     def prefix(self) -> tuple[int, ...]:
-        """Return the ids with which every target begins: ``<s>``."""
         return (BOS,)
 
     def encode_source(self, text: str) -> list[int]:

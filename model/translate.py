@@ -51,20 +51,6 @@ class TranslateArguments:
     """Folder of the runs."""
 
 
-def _one_best(
-    checkpoint: Checkpoint, run: Run, texts: list[str], how: TranslateArguments, start: int
-) -> list[str]:
-    translations = translate(
-        checkpoint.model,
-        run.tokenizers,
-        texts,
-        batch_size=how.batch_size,
-        decoding=how.decoding,
-        start=start,
-    )
-    return [_on_one_line(translation) for translation in translations]
-
-
 def _n_best(
     checkpoint: Checkpoint, run: Run, texts: list[str], how: TranslateArguments
 ) -> list[list[tuple[float, str]]]:
@@ -120,8 +106,15 @@ def translate_lines(
             for number, best in zip(full, _n_best(checkpoint, run, texts, how), strict=True):
                 yield from (f"{number}\t{score:.4f}\t{text}" for score, text in best)
         else:
-            found = _one_best(checkpoint, run, texts, how, start=chunk[0][0] - 1)
-            by_number = dict(zip(full, found, strict=True))
+            found = translate(
+                checkpoint.model,
+                run.tokenizers,
+                texts,
+                batch_size=how.batch_size,
+                decoding=how.decoding,
+                start=chunk[0][0] - 1,
+            )
+            by_number = dict(zip(full, map(_on_one_line, found), strict=True))
             yield from (by_number.get(number, "") for number, _ in chunk)
 
 

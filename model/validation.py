@@ -44,10 +44,9 @@ def validate_json(
 ) -> Value:
     """Read JSON as a value of a type: a dataclass, a list, a tuple of several types, …
 
-    Numbers, texts and truth values are never converted into one another. ``extra`` says what is
-    done with keys that a dataclass does not have. What is not JSON, has too many values or does not
-    fit is a ValueError whose message names in one line the place, what was expected and what was
-    got.
+    Numbers, texts and truth values are never converted into one another; ``extra`` is for keys that
+    a dataclass does not have. What is not JSON, has too many values or does not fit is a ValueError
+    whose message names in one line the place, what was expected and what was got.
     """
     from pydantic import ValidationError  # imported late: a configuration made in Python needs none
 
@@ -147,10 +146,7 @@ def is_too_long(*texts: str) -> bool:
 
 
 def check_text(text: str) -> None:
-    """Raise a ValueError if a text is not to be tokenised.
-
-    It is longer than ``LONGEST_TEXT``, or has lone surrogates, which no encoding can represent.
-    """
+    """Raise a ValueError if a text is longer than ``LONGEST_TEXT``, or has lone surrogates."""
     if is_too_long(text):
         raise ValueError(
             f"the text has {len(text):,} characters, at most {LONGEST_TEXT:,} are read; shorten it"

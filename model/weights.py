@@ -1,8 +1,9 @@
-"""The weights of one step, ``step-….safetensors`` in a run's folder.
+"""Headers of safetensors files, and the weights of one step, ``step-….safetensors`` of a run.
 
-Weights are stored as float16 (float32 where they were converted), tied tensors once; nothing is
-pickled. The header has run, step and the sha256 of configuration and tensors, so that a truncated,
-altered or foreign file is detected, which is a ``CheckpointError``.
+A header is read before any library maps a file or takes memory for it. Weights of ours are stored
+as float16 (float32 where they were converted), tied tensors once; nothing is pickled. Their header
+has run, step and the sha256 of configuration and tensors. A file that is truncated, altered,
+foreign, or leads out of the folder ``within``, raises a ``CheckpointError``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import safetensors.torch
 import torch
@@ -23,14 +24,66 @@ from torch import Tensor, nn
 
 from headwise.model.budget import why_too_large
 from headwise.model.config import TransformerConfig, from_dict, to_dict
-from headwise.model.files import CheckpointError, open_regular, write_bytes
-from headwise.model.headers import read_header, require_whole, shapes_of
+from headwise.model.files import CheckpointError, open_regular, parse_json, write_bytes
 from headwise.model.interface import Origin, Seq2SeqModel
 from headwise.model.run_info import FORMAT_VERSION
 from headwise.model.transformer import Transformer
 
 _MOST_OF_HEADER = 2**20
-"""Bytes."""
+"""Bytes: some 10,000 tensors. (The library takes 100 MB.)"""
+
+
+def read_header(
+    path: Path, *, within: Path | None = None
+) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Return the length of a file's header, what it says of each tensor, and its metadata."""
+    with open_regular(path, within=within) as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > _MOST_OF_HEADER:
+            raise CheckpointError(
+                f"{path}: truncated, or not safetensors: expected a header of at most "
+                f"{_MOST_OF_HEADER:,} bytes, got {length:,}; restore the file"
+            )
+        content = file.read(length)
+    try:
+        tensors = parse_json(content)
+        metadata = dict(tensors.pop("__metadata__", {}))
+        return length, {n: of for n, of in tensors.items() if n[:2] != "__"}, metadata
+    except (ValueError, AttributeError, TypeError) as error:
+        raise _damaged(path, f" ({error})") from error
+
+
+def _damaged(path: Path, why: str = "") -> CheckpointError:
+    return CheckpointError(
+        f"{path}: truncated, or not safetensors{why}; restore the file or remove it"
+    )
+
+
+def shapes_of(path: Path, *, within: Path | None = None) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor of a file, by its name."""
+    try:
+        tensors = read_header(path, within=within)[1]
+        return {name: tuple(map(int, tensor["shape"])) for name, tensor in tensors.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path, f" ({error!r})") from error
+
+
+def is_whole(path: Path, *, within: Path | None = None) -> bool:
+    """Return whether a file is as long as its header says."""
+    length, tensors, _ = read_header(path, within=within)
+    try:
+        ends = [tensor["data_offsets"][1] for tensor in tensors.values()]
+        return path.stat().st_size == 8 + length + max(ends, default=0)
+    except (OSError, KeyError, TypeError, IndexError):
+        return False
+
+
+def require_whole(path: Path, *, within: Path | None = None) -> None:
+    """Raise a CheckpointError if a file is not as long as its header says."""
+    if not is_whole(path, within=within):
+        raise _damaged(path)
+
+
 _WEIGHTS_NAME = re.compile(r"step-(\d{7})\.safetensors")
 
 
@@ -50,7 +103,6 @@ def steps_of(folder: Path) -> list[int]:
 
 
 def weights_path(folder: Path, step: int) -> Path:
-    """Return the path of the weights file of a step."""
     return folder / f"step-{step:07d}.safetensors"
 
 
@@ -68,6 +120,16 @@ def sha256_of_tensors(file: BinaryIO) -> tuple[str, dict[str, str]]:
     return hashed.hexdigest(), metadata
 
 
+def _written_of(config: TransformerConfig, run: str, step: int) -> dict[str, str]:
+    """Return what a header says beside the sha256 of the tensors."""
+    return {
+        "format_version": str(FORMAT_VERSION),
+        "run": run,
+        "step": str(step),
+        "config_sha256": sha256_of_config(config),
+    }
+
+
 def save_weights(
     folder: Path, model: Transformer, *, run: str, step: int, dtype: torch.dtype = torch.float16
 ) -> str:
@@ -77,13 +139,7 @@ def save_weights(
         for name, parameter in model.named_parameters()  # tied ones once
     }
     sha256, _ = sha256_of_tensors(io.BytesIO(safetensors.torch.save(tensors)))
-    metadata = {
-        "format_version": str(FORMAT_VERSION),
-        "run": run,
-        "step": str(step),
-        "config_sha256": sha256_of_config(model.config),
-        "sha256": sha256,
-    }
+    metadata = _written_of(model.config, run, step) | {"sha256": sha256}
     write_bytes(weights_path(folder, step), safetensors.torch.save(tensors, metadata))
     return sha256
 
@@ -106,17 +162,14 @@ class Checkpoint:
 
     @property
     def run(self) -> str:
-        """Return the name of the run."""
         return self.model.origin.run
 
     @property
     def step(self) -> int:
-        """Return the step of the weights."""
         return self.model.origin.step
 
     @property
     def sha256(self) -> str:
-        """Return the sha256 of the weights."""
         return self.model.origin.sha256
 
 
@@ -145,12 +198,7 @@ def read_weights(
         )
     with torch.device("meta"):  # initialising weights that are then replaced took half of the time
         model = Transformer(config)
-    expected = {
-        "format_version": str(FORMAT_VERSION),
-        "run": run,
-        "step": str(step),
-        "config_sha256": sha256_of_config(config),
-    }
+    expected = _written_of(config, run, step)
     _require_of(path, metadata, expected)
     _check_shapes(model, path, shapes_of(path, within=folder))
     if told := why_too_large(2 * size + size_of(model, dtype)):
@@ -162,16 +210,13 @@ def read_weights(
     try:
         tensors = safetensors.torch.load(content)
     except (SafetensorError, ValueError, KeyError) as error:  # KeyError: a type that torch has not
-        raise CheckpointError(
-            f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
-        ) from error
+        raise _damaged(path, f" ({error})") from error
     _fill(model, tensors, path, dtype)
     model.origin = Origin(run, step, sha256)
     return Checkpoint(model.for_inference())
 
 
 def _require_of(path: Path, metadata: Mapping[str, str], expected: Mapping[str, str]) -> None:
-    """Raise a CheckpointError if the header of a file does not say what it should."""
     for key, value in expected.items():
         if metadata.get(key) != value:
             raise CheckpointError(
@@ -197,8 +242,16 @@ def is_finite(tensor: Tensor) -> bool:
     return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
+def require_finite(path: Path, name: str, tensor: Tensor) -> None:
+    """Raise a CheckpointError if a tensor of a file has numbers that are not finite."""
+    if not is_finite(tensor):
+        raise CheckpointError(
+            f"{path}: {name}: expected finite numbers, got others: the training diverged, or "
+            "its weights are beyond float16"
+        )
+
+
 def _check_shapes(model: Transformer, path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise a CheckpointError if a file has not the tensors of a model."""
     parameters = dict(model.named_parameters())
     if odd := sorted(set(parameters) ^ set(shapes)):
         raise CheckpointError(
@@ -220,11 +273,7 @@ def _fill(
     read: dict[nn.Parameter, nn.Parameter] = {}
     for name, parameter in model.named_parameters():
         tensor = tensors[name].to(dtype)
-        if not is_finite(tensor):
-            raise CheckpointError(
-                f"{path}: {name}: expected finite numbers, got others: the training diverged, or "
-                "its weights are beyond float16"
-            )
+        require_finite(path, name, tensor)
         read[parameter] = nn.Parameter(tensor, requires_grad=False)
     for place, parameter in list(model.named_parameters(remove_duplicate=False)):
         module, _, name = place.rpartition(".")

@@ -152,9 +152,6 @@ def convert_from_torch(arguments: FromTorchArguments) -> str:
     return "\n".join([f"wrote {saved}; show it: python -m headwise.viz_app", *remarks])
 
 
-# --- the run -------------------------------------------------------------------------------------
-
-
 def _check_same_run(arguments: FromTorchArguments, wanted: RunInfo) -> None:
     """Raise an error if a checkpoint cannot become one of the run that is there."""
     run = open_trained_run(arguments.run, root=arguments.checkpoints)
@@ -207,9 +204,6 @@ def _remarks(
             "the variance plus 1e-5: they differ by about 4 in a million (docs/convert.md)"
         )
     return remarks
-
-
-# --- the model -----------------------------------------------------------------------------------
 
 
 def _model(

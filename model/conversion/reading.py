@@ -21,9 +21,8 @@ from torch import Tensor
 
 from headwise.model.budget import why_too_large
 from headwise.model.files import CheckpointError, lines_of, open_regular, read_bytes, read_json
-from headwise.model.headers import require_whole
 from headwise.model.tokenizer import SPECIAL_TOKENS, WordTokenizer
-from headwise.model.weights import is_finite
+from headwise.model.weights import is_finite, require_whole
 
 _MOST_OF_PICKLE = 2**20
 """Bytes of the names, shapes and other values beside tensors in a file of ``torch.save``."""
@@ -47,9 +46,6 @@ _USUAL_NAMES = {
 """Names by which special tokens are found, in lower case and in the order of our ids."""
 _NEVER = -1e4
 """Logit of a token that the other model lacks: its probability is 0 in float32."""
-
-
-# --- the state dict ------------------------------------------------------------------------------
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
@@ -227,9 +223,6 @@ def check_tensors(
             f"{path}: tensors that do not fit the model, {len(odd)} in all: {listed}; positions "
             "can only be the sinusoids of the paper, sine and cosine in turn"
         )
-
-
-# --- vocabularies --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Adapters of PEFT: folders whose weights are a change of those of another model, their base.
 
 LoRA (Hu et al. 2022) and IA³ (Liu et al. 2022) are merged into the weights of the base, in memory.
-``peft``, which does that, is an extra, and imported only when one is opened.
+``peft``, which does that, is an extra, and imported only when one is opened. ``within`` is the
+folder of the adapter's training. What cannot be used raises a ``CheckpointError``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from headwise.model.files import CheckpointError, read_json
-from headwise.model.headers import shapes_of
+from headwise.model.weights import shapes_of
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -38,11 +39,7 @@ def is_adapter(folder: Path) -> bool:
 
 
 def adapter_kind(folder: Path, *, within: Path) -> str:
-    """Return the name of the kind of an adapter; ``within`` is the folder of its training.
-
-    Raises:
-        CheckpointError: if it cannot be opened here, or PEFT is not installed.
-    """
+    """Return the name of the kind of an adapter; one that cannot be opened is a CheckpointError."""
     kind = _read(folder, within).get("peft_type")
     if kind not in MERGED:
         raise CheckpointError(
@@ -60,11 +57,7 @@ def adapter_kind(folder: Path, *, within: Path) -> str:
 def base_of(folder: Path, *, within: Path) -> Path:
     """Return the folder of the model that an adapter is of: a path, or what the hub's cache has.
 
-    A path may be relative to where the program runs, to the adapter or to its training, which is
-    ``within``.
-
-    Raises:
-        CheckpointError: if it is not there, with what to do.
+    A path may be relative to where the program runs, to the adapter or to its training.
     """
     values = _read(folder, within)
     name, revision = values.get("base_model_name_or_path"), values.get("revision")
@@ -141,13 +134,7 @@ def untie_saved(model: Any, folder: Path, *, within: Path) -> None:
 
 
 def merge(model: Any, folder: Path, *, within: Path) -> Any:
-    """Merge an adapter into its base, which is changed; return the base.
-
-    ``within`` is the folder of its training.
-
-    Raises:
-        CheckpointError: if the adapter is damaged, or of another model.
-    """
+    """Merge an adapter into its base, which is changed; return the base."""
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors.torch import load_file
 

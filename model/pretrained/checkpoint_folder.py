@@ -1,4 +1,7 @@
-"""What the folder of one checkpoint says of itself: its step, its state, its model and its base."""
+"""What the folder of one checkpoint says of itself: its step, its state, its model and its base.
+
+What cannot be opened raises a ``CheckpointError``.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,7 @@ def run_folder_of(folder: Path) -> Path:
 
 def is_named_like_one(folder: Path) -> bool:
     """Return whether a folder has a name such as a checkpoint has."""
-    name = folder.name
-    return bool(_NUMBERED.fullmatch(name) or _NAMED.fullmatch(name))
+    return any(pattern.fullmatch(folder.name) for pattern in (_NUMBERED, _NAMED))
 
 
 def inner_folder(folder: Path) -> Path:
@@ -82,10 +84,7 @@ def trainer_state(folder: Path) -> dict[str, Any]:
 
 
 def state_path(folder: Path) -> Path:
-    """Return the file with the state that the Trainer saves, beside or above an adapter's folder.
-
-    It need not be there.
-    """
+    """Return where the Trainer saves its state: in a checkpoint, or above an adapter's folder."""
     return outer_folder(folder) / STATE
 
 
@@ -140,11 +139,7 @@ def _of_state(folder: Path, _stamp: tuple[int, int] | None) -> tuple[Any, Any]:
 
 
 def new_vocabulary(folder: Path) -> int | None:
-    """Return how many tokens a checkpoint has, if it is an adapter of a model with other ones.
-
-    Raises:
-        CheckpointError: as ``base_folder`` does.
-    """
+    """Return how many tokens a checkpoint has, if it is an adapter of a model with other ones."""
     if not is_adapter(folder):
         return None
     sizes = sizes_of(base_folder(folder))
@@ -161,11 +156,7 @@ def _tokens_of(folder: Path, base: int, *_stamps: tuple[int, int] | None) -> int
 
 
 def base_folder(folder: Path) -> Path:
-    """Return the folder with the whole weights of a checkpoint: of an adapter, those of its base.
-
-    Raises:
-        CheckpointError: if an adapter cannot be opened, or its base is not there.
-    """
+    """Return the folder with the whole weights of a checkpoint: that of the base of an adapter."""
     if not is_adapter(folder):
         return folder
     within = run_folder_of(folder)
@@ -177,11 +168,7 @@ def base_folder(folder: Path) -> Path:
 
 
 def config_folder(folder: Path) -> Path:
-    """Return the folder with a whole model's configuration: its own, or that of its training.
-
-    Raises:
-        CheckpointError: if neither has one.
-    """
+    """Return the folder with a whole model's configuration: its own, or that of its training."""
     if (place := _with_config(folder)) is not None:
         return place
     raise CheckpointError(

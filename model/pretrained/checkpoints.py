@@ -82,6 +82,7 @@ class Found:
 _PATH = "\0"
 """Stands, in what is to be said of folders, for the path of the first."""
 _BY_ITSELF = f"its own path opens it: {_PATH}"
+_INCOMPLETE = "it is not complete; it is offered as soon as its weights are whole"
 
 
 def _names(places: list[Path]) -> str:
@@ -154,7 +155,9 @@ def _find(folder: Path) -> Found:
     without_step, counts_steps = [], False
     for path in sorted(_candidates(folder), key=counts_epochs):  # those that count steps first
         if not weights_files(inner_folder(path)):
-            _note_unread(found, path)
+            told = why_not_read(path)
+            found.waiting |= told is None
+            found.add(path, told or _INCOMPLETE)
         elif (step := step_of(path)) is None:
             without_step.append(path)
         elif counts_steps and counts_epochs(path):
@@ -170,19 +173,20 @@ def _find(folder: Path) -> Found:
     _put_top(found, folder)
     if len(without_step) == 1 and not found.by_step:
         place = inner_folder(without_step.pop())
-        found.by_step[_least_step(place)] = place
+        found.by_step[int(is_adapter(place))] = place  # of one of them, step 0 is its base
     for path in without_step:
         found.add(path, f"neither its name nor a {STATE} in it says its step; {_BY_ITSELF}")
     found.by_step = dict(sorted(found.by_step.items()))
     _leave_out_other_sizes(found)
     found.adapters = [path for path in found.by_step.values() if is_adapter(path)]
-    if (resized := _resized_base(found)) is not None:
-        tokens, base = resized
-        found.add(
-            None,
-            f"Step 0 is not the model that the adapter is of, which has other tokens "
-            f"than the {tokens:,} of the adapter; its own path opens it: {base}",
-        )
+    with suppress(CheckpointError):  # opening the adapter says why
+        if found.adapters and (tokens := new_vocabulary(found.adapters[-1])) is not None:
+            found.add(
+                None,
+                f"Step 0 is not the model that the adapter is of, which has other tokens than the "
+                f"{tokens:,} of the adapter; its own path opens it: "
+                f"{base_folder(found.adapters[-1])}",
+            )
     return found
 
 
@@ -193,25 +197,17 @@ def checkpoint_folders(folder: Path) -> dict[int, Path]:
 
 def _put(found: Found, step: int, path: Path) -> None:
     """Give a checkpoint a step, or say why it has none."""
-    other = found.by_step.get(step)
-    if other is not None and other.resolve() == inner_folder(path).resolve():
-        found.add(path, f"the same folder as {outer_folder(other).name}")
-    elif other is not None:
-        found.add(
-            path, f"its step is {step:,}, as that of {outer_folder(other).name}; {_BY_ITSELF}"
-        )
+    if (other := found.by_step.get(step)) is not None:
+        name = outer_folder(other).name
+        is_same = other.resolve() == inner_folder(path).resolve()
+        told = f"its step is {step:,}, as that of {name}; {_BY_ITSELF}"
+        found.add(path, f"the same folder as {name}" if is_same else told)
     else:
         found.by_step[step] = inner_folder(path)
         if counts_epochs(path):
             found.add(path, "the step is the number of the epoch")
         elif not re.search(rf"(?<!\d)0*{step}$", path.name):
             found.add(path, f"its step is {step:,}, as {STATE} says")
-
-
-def _note_unread(found: Found, path: Path) -> None:
-    told = why_not_read(path)
-    found.waiting |= told is None
-    found.add(path, told or "it is not complete; it is offered as soon as its weights are whole")
 
 
 def _leave_out_unfinished(found: Found) -> None:
@@ -226,7 +222,7 @@ def _leave_out_unfinished(found: Found) -> None:
         if ended and step > max(ended) and OF_TRAINER.fullmatch(outer_folder(path).name):
             told = f"it has no {STATE} yet, which the Trainer writes last; {_BY_ITSELF}"
         elif not ended and step == newest and not are_whole(weights_files(path)):
-            told = "it is not complete; it is offered as soon as its weights are whole"
+            told = _INCOMPLETE
         else:
             continue
         found.add(outer_folder(found.by_step.pop(step)), told)
@@ -249,7 +245,7 @@ def _put_top(found: Found, folder: Path) -> None:
         return
     step, newest = global_step(folder), max(found.by_step, default=None)
     if newest is None:
-        found.by_step[max(step or 0, _least_step(folder))] = folder
+        found.by_step[max(step or 0, int(is_adapter(folder)))] = folder
     elif not are_whole(weights_files(folder)):
         found.add(None, "The model at the top of the folder is not complete")
     elif step is not None and step < newest and step in found.by_step:
@@ -263,19 +259,6 @@ def _put_top(found: Found, folder: Path) -> None:
         step = newest + 1 if step is None or step == newest else step
         found.by_step[step] = folder
         found.add(None, f"The model at the top of the folder is step {step:,}")
-
-
-def _resized_base(found: Found) -> tuple[int, Path] | None:
-    """Return how many tokens the newest adapter has, and the base that has others."""
-    with suppress(CheckpointError):  # opening the adapter says why
-        if found.adapters and (tokens := new_vocabulary(found.adapters[-1])) is not None:
-            return tokens, base_folder(found.adapters[-1])
-    return None
-
-
-def _least_step(folder: Path) -> int:
-    """Return the step of a single model of unknown step: step 0 of an adapter is its base."""
-    return int(is_adapter(folder))
 
 
 def _leave_out_other_sizes(found: Found) -> None:
@@ -297,24 +280,18 @@ def _leave_out_other_sizes(found: Found) -> None:
 def weights_by_step(folder: Path) -> dict[int, Path]:
     """Map steps to folders with weights; a folder of a single model has one step.
 
-    Of adapters, step 0 is the model that they are of; a single one has step 1, if none is known.
-
-    Raises:
-        CheckpointError: if there are none, with what is there instead.
+    Of adapters, step 0 is the model that they are of; a single one has step 1, if none is known. If
+    there are none, it is a CheckpointError that says what is there instead.
     """
     found = find_checkpoints(folder)
-    if not found.by_step:
-        raise _without_weights(folder, found)
-    if not (adapters := found.adapters) or new_vocabulary(adapters[-1]) is not None:
-        return found.by_step
-    return {0: base_folder(adapters[-1])} | found.by_step
-
-
-def _without_weights(folder: Path, found: Found) -> CheckpointError:
-    if found.waiting:
-        return NoCheckpointYetError(
+    if not found.by_step and found.waiting:
+        raise NoCheckpointYetError(
             f"{folder}: no complete model.safetensors, and no checkpoint-… folder with one; wait "
             f"for the training, or restore the files. {'. '.join(found.remarks)}"
         )
-    told = why_not_read(folder) or NO_WEIGHTS
-    return CheckpointError(f"{folder}: {'. '.join(found.remarks) or told}")
+    if not found.by_step:
+        told = why_not_read(folder) or NO_WEIGHTS
+        raise CheckpointError(f"{folder}: {'. '.join(found.remarks) or told}")
+    if not (adapters := found.adapters) or new_vocabulary(adapters[-1]) is not None:
+        return found.by_step
+    return {0: base_folder(adapters[-1])} | found.by_step

@@ -9,9 +9,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from headwise.model.interface import Description, SpecialIds
-from headwise.model.pretrained.output import Output
-from headwise.model.pretrained.parameters import find, linear_parameters
-from headwise.model.pretrained.part import Part
+from headwise.model.pretrained.parts import Output, Part, find, linear_parameters
 
 _LONGEST = 4_096
 """Tokens that are read of a text where a model has no limit, as with relative positions."""
@@ -42,25 +40,21 @@ def special_ids(inner: PreTrainedModel, encoder: Part, decoder: Part) -> Special
             line = f'"{name}": {end if type(end) is int else 2}'
             step = f"; add a line to config.json, such as {line}" if id is None else ""
             raise ValueError(f"{name}: expected the id of a token, got {id!r:.60}{step}")
+    ends, words = (end, *others), generation.bad_words_ids or ()
+    bad = {ids[0] for ids in words if len(ids) == 1 and ids[0] not in ends}  # as there, no end
+    forbidden = bad.union(generation.suppress_tokens or ())
     return SpecialIds(
         start=required["decoder_start_token_id"],
         end=end,
         padding=padding,
         unknown=getattr(config, "unk_token_id", None),
         other_ends=others,
-        never_generated=_never_generated(generation, (end, *others), vocabulary),
+        never_generated=tuple(id for id in sorted(forbidden) if 0 <= id < vocabulary),
     )
 
 
 def _first_given(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
-
-
-def _never_generated(generation: Any, ends: tuple[int, ...], vocabulary: int) -> tuple[int, ...]:
-    """The tokens that a model's settings of generation forbid; as there, no end can be."""
-    bad = [ids[0] for ids in generation.bad_words_ids or () if len(ids) == 1 and ids[0] not in ends]
-    forbidden = {*(generation.suppress_tokens or ()), *bad}
-    return tuple(id for id in sorted(forbidden) if 0 <= id < vocabulary)
 
 
 def _longest(part: Part) -> int:
@@ -78,13 +72,6 @@ def _longest(part: Part) -> int:
     return longest - table.padding_idx - 1  # RoBERTa counts from the number after it
 
 
-def _tied(encoder: Part, decoder: Part, output: Output) -> Literal["none", "output", "all"]:
-    source, target = encoder.embedding().weight, decoder.embedding().weight
-    if output.is_tied_to(target):
-        return "all" if source is target else "output"
-    return "none"
-
-
 def describe(encoder: Part, decoder: Part, output: Output) -> Description:
     """Describe a model: as its decoder is, with what differs in the encoder beside it."""
     sizes: dict[str, Any] = {}
@@ -98,13 +85,17 @@ def describe(encoder: Part, decoder: Part, output: Output) -> Description:
             f"{stack}_d_k": len(linear_parameters(_last_projection(part)).weight) // heads,
             f"{stack}_d_ff": len(linear_parameters(contract).weight),
         }
+    source, target = encoder.embedding(), decoder.embedding()
+    tied: Literal["none", "output", "all"] = "none"
+    if output.is_tied_to(target.weight):
+        tied = "all" if source.weight is target.weight else "output"
     whole = Description(
         **sizes,
-        source_vocab_size=encoder.embedding().num_embeddings,
-        target_vocab_size=decoder.embedding().num_embeddings,
+        source_vocab_size=source.num_embeddings,
+        target_vocab_size=target.num_embeddings,
         max_length=min(map(_longest, (encoder, decoder))),
         output_bias=output.unembedding.bias is not None,
-        tied=_tied(encoder, decoder, output),
+        tied=tied,
         output_transform=output.has_transform,
         scale_output=output.is_scaled,
         merged_attention=decoder.family.is_merged,
@@ -128,16 +119,10 @@ def _last_projection(part: Part) -> Any:
     return _attention(part).get_submodule(part.family.projections[-1])
 
 
-def _divisor(part: Part) -> int | None:
-    """Return the number by whose root scores are divided, where it is a setting, and not d_k."""
-    divisor = _setting(part, "query_pre_attn_scalar")
-    return None if divisor in (None, _setting(part, "head_dim")) else divisor
-
-
 def _properties(part: Part) -> dict[str, Any]:
     """Return the properties of a stack that another stack of the model may not have."""
     family, feed_forward = part.family, part.feed_forward()
-    relative = family.positions == "relative"
+    divisor = _setting(part, "query_pre_attn_scalar")
     activation = _setting(
         part, "dense_act_fn", "activation_function", "hidden_act", "hidden_activation"
     )
@@ -154,14 +139,14 @@ def _properties(part: Part) -> dict[str, Any]:
             or family.scale_embeddings
             or getattr(part.embedding(), "scalar_embed_scale", 1.0) != 1.0
         ),
-        "scale_scores": not relative,
+        "scale_scores": family.positions != "relative",
         "positions": family.positions,
         "activation": str(activation),
         "gated": find(feed_forward, family.gate) is not None,
         "feed_forward_bias": find(feed_forward, family.contract).bias is not None,
         "norm_kind": "layer" if isinstance(norm, nn.LayerNorm) else "rms",
         "output_norms": bool(family.self_attention.output_norm),
-        "score_divisor": _divisor(part),
+        "score_divisor": None if divisor in (None, _setting(part, "head_dim")) else divisor,
         "score_cap": _setting(part, family.score_cap) if family.score_cap else None,
         "logit_cap": _setting(part, "final_logit_softcapping"),
         "head_norms": any(find(_attention(part), norm) for norm in family.head_norms),

@@ -173,6 +173,7 @@ _GPT2 = Family(
     numbers_positions=True,
 )
 
+_MLP_OF_GEMMA = SublayerPaths("mlp", "pre_feedforward_layernorm", "post_feedforward_layernorm")
 _T5GEMMA = Family(
     title="T5Gemma",
     norm="pre",
@@ -184,12 +185,8 @@ _T5GEMMA = Family(
     cross_attention=SublayerPaths(
         "cross_attn", "pre_cross_attn_layernorm", "post_cross_attn_layernorm"
     ),
-    encoder_feed_forward=SublayerPaths(
-        "mlp", "pre_feedforward_layernorm", "post_feedforward_layernorm"
-    ),
-    decoder_feed_forward=SublayerPaths(
-        "mlp", "pre_feedforward_layernorm", "post_feedforward_layernorm"
-    ),
+    encoder_feed_forward=_MLP_OF_GEMMA,
+    decoder_feed_forward=_MLP_OF_GEMMA,
     projections=("q_proj", "k_proj", "v_proj", "o_proj"),
     expand=("gate_proj",),
     gate="up_proj",
@@ -198,7 +195,6 @@ _T5GEMMA = Family(
     hides_padding=True,
     scale_embeddings=True,
 )
-_MERGED = SublayerPaths("self_attn", "pre_self_attn_layernorm", "post_self_attn_layernorm")
 
 FAMILIES: dict[str, Family] = {
     "marian": _MARIAN,
@@ -214,8 +210,7 @@ FAMILIES: dict[str, Family] = {
     "t5gemma2": replace(
         _T5GEMMA,
         title="T5Gemma 2",
-        self_attention=_MERGED,
-        cross_attention=_MERGED,
+        cross_attention=_T5GEMMA.self_attention,
         hides_padding=False,
         scale_embeddings=False,
         text="text_model",
@@ -276,8 +271,7 @@ _REASONS = {
 def families_of(config: Mapping[str, Any], path: object) -> tuple[Family, Family]:
     """Return the families of encoder and decoder by the values of a configuration.
 
-    Raises:
-        CheckpointError: if one of them cannot be opened.
+    One that cannot be opened is a CheckpointError.
     """
     model_type = config.get("model_type")
     if model_type == _PAIR:

@@ -1,7 +1,8 @@
 """What a Hugging Face folder has beside weights; no model is loaded.
 
 What its training logged, the configuration and the settings of generation, checked when they are
-read. ``transformers`` is imported only for the latter two.
+read, and which of these our decoding does not follow. ``transformers`` is imported only where it
+reads them.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from headwise.model.budget import why_too_large
 from headwise.model.files import MOST_BYTES, CheckpointError, check_regular, read_json
-from headwise.model.headers import read_header
 from headwise.model.pretrained.adapters import CONFIG
 from headwise.model.pretrained.checkpoint_folder import run_folder_of, state_path, trainer_state
 from headwise.model.pretrained.checkpoints import checkpoint_folders
 from headwise.model.pretrained.families import families_of
 from headwise.model.pretrained.weights_files import INDEX
+from headwise.model.weights import read_header
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig
@@ -45,8 +46,8 @@ _NOT_MEASURED = re.compile(
 )
 """What else it logs that is no curve: when, how fast, and the mean loss of the whole training."""
 _SETTINGS = ("config.json", "generation_config.json", CONFIG)
-_MOST_BYTES = {"tokenizer.json": 48 * 2**20} | dict.fromkeys(_SETTINGS, 2**20)
-_MOST_BYTES |= dict.fromkeys(
+MOST_BYTES_OF = {"tokenizer.json": 48 * 2**20} | dict.fromkeys(_SETTINGS, 2**20)
+MOST_BYTES_OF |= dict.fromkeys(
     (
         *(INDEX, "chat_template.jinja"),
         *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
@@ -64,31 +65,20 @@ _SIZES = ("layers", "heads", "positions", "distance", "buckets", "d_model", "d_k
 """How names of numbers end that must be at least 1."""
 
 
-# --- files, and the log --------------------------------------------------------------------------
-
-
 def check_files(folder: Path) -> None:
     """Check all files that may be read from the folder of a model or of one of its checkpoints.
 
-    ``transformers`` opens them by itself, whatever they are.
-
-    Raises:
-        CheckpointError: if one is no regular file, is too large, or is a link that leads out of the
-            folder (or that of the training).
+    ``transformers`` opens them by itself, whatever they are. One that is no regular file, is too
+    large, or a link that leads out of the folder (or its training's), is a CheckpointError.
     """
     within = run_folder_of(folder)
     for path in sorted(folder.iterdir()):
         if path.suffix in _READ and not path.is_dir():
-            check_regular(path, within=within, most=_MOST_BYTES.get(path.name))
+            check_regular(path, within=within, most=MOST_BYTES_OF.get(path.name))
             if path.suffix == ".safetensors":  # it is mapped into memory, its header is read
                 read_header(path, within=within)
                 if told := why_too_large(path.stat().st_size // 2):  # in the shortest type
                     raise CheckpointError(f"{path}: {told}")
-
-
-def most_bytes(name: str) -> int:
-    """Return the most bytes that a file of this name may have, which is read whole."""
-    return _MOST_BYTES[name]
 
 
 def log_path(folder: Path) -> Path:
@@ -130,18 +120,10 @@ def trainer_log(path: Path) -> list[dict[str, Any]]:
         if type(step) is int and step >= 0:
             own = {k: v for k, v in row.items() if not _NOT_MEASURED.fullmatch(k)}
             ours = {LOGGED[name]: own.pop(name) for name in LOGGED if name in own}
-            rows.append({"step": step} | {k: v for k, v in (own | ours).items() if _is_number(v)})
+            numbers = {k: v for k, v in (own | ours).items() if type(v) in (int, float)}
+            finite = {k: v for k, v in numbers.items() if abs(v) <= sys.float_info.max}
+            rows.append({"step": step} | finite)
     return rows
-
-
-def _is_number(value: object) -> bool:
-    """Return whether a value is a number that can be drawn."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return abs(value) <= sys.float_info.max
-
-
-# --- configuration and settings of generation ----------------------------------------------------
 
 
 @contextmanager
@@ -163,12 +145,7 @@ def quiet() -> Iterator[None]:
 
 
 def read_config(folder: Path) -> Any:
-    """Read the configuration of a model.
-
-    Raises:
-        CheckpointError: if it is missing or broken, of a family that cannot be opened, or of a
-            model too large for any memory.
-    """
+    """Read the configuration of a model; a CheckpointError says why it cannot be opened."""
     path = folder / "config.json"
     check_files(folder)
     values = read_settings(path)
@@ -190,12 +167,8 @@ def read_config(folder: Path) -> Any:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read a configuration, whose sizes are checked, or settings of generation, as written.
-
-    Raises:
-        CheckpointError: if it cannot be read, or a size is beyond what any model has.
-    """
-    values = read_json(path, most=most_bytes(path.name))
+    """Read a configuration, whose sizes are checked, or settings of generation, as written."""
+    values = read_json(path, most=MOST_BYTES_OF[path.name])
     if not isinstance(values, dict):
         raise CheckpointError(f"{path}: expected an object, got {type(values).__name__}")
     if path.name == "config.json":
@@ -235,3 +208,59 @@ def read_generation(folder: Path) -> GenerationConfig:
             raise CheckpointError(
                 f"{path}: no settings of generation can be read ({error!s:.200}); restore the file"
             ) from error
+
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig
+
+_NOT_DONE: dict[str, tuple[Any, ...]] = {
+    "num_beams": (1,),
+    "num_beam_groups": (1,),
+    "diversity_penalty": (0.0,),
+    "length_penalty": (1.0,),
+    "early_stopping": (False,),
+    "do_sample": (False,),
+    "temperature": (1.0,),
+    "top_k": (0,),
+    "top_p": (1.0,),
+    "min_p": (0.0,),
+    "top_h": (),
+    "typical_p": (1.0,),
+    "epsilon_cutoff": (0.0,),
+    "eta_cutoff": (0.0,),
+    "penalty_alpha": (0.0,),
+    "dola_layers": (),
+    "guidance_scale": (1.0,),
+    "max_length": (),
+    "max_new_tokens": (),
+    "max_time": (),
+    "stop_strings": ([], ""),
+    "num_return_sequences": (1,),
+    "constraints": ([],),
+    "force_words_ids": ([],),
+    "token_healing": (False,),
+    "watermarking_config": (),
+    "repetition_penalty": (1.0,),
+    "encoder_repetition_penalty": (1.0,),
+    "no_repeat_ngram_size": (0,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "forced_eos_token_id": (),
+    "begin_suppress_tokens": ([],),
+    "exponential_decay_length_penalty": (),
+    "sequence_bias": ({}, []),
+}
+"""Settings of generation that greedy decoding does not have, and values that ask for nothing."""
+
+
+def settings_not_followed(generation: GenerationConfig) -> dict[str, Any]:
+    """Return settings of generation that greedy decoding does not follow: names and values."""
+    ignored = {
+        name: value
+        for name, without in _NOT_DONE.items()
+        if (value := getattr(generation, name, None)) is not None and value not in without
+    }
+    if longer := [ids for ids in generation.bad_words_ids or () if len(ids) > 1]:
+        ignored["bad_words_ids"] = longer
+    return ignored

@@ -12,7 +12,7 @@ from headwise.model.interface import Languages
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.model import PretrainedModel
-from headwise.model.pretrained.tokenizers import PretrainedTokenizers, tokenizers_of
+from headwise.model.pretrained.tokenizers import PretrainedTokenizers
 
 
 def wrap_pretrained(
@@ -20,10 +20,8 @@ def wrap_pretrained(
 ) -> tuple[PretrainedModel, PretrainedTokenizers]:
     """Put a model, which is changed, and a copy of its tokenizer behind the interface of ours.
 
-    Where no target language is chosen it is the tokenizer's, if that has one.
-
-    Raises:
-        CheckpointError, ValueError: as ``wrap_model`` of ``headwise.model.memory``.
+    Where no target language is chosen it is the tokenizer's, if that has one. Errors are those of
+    ``wrap_model`` in ``headwise.model.memory``.
     """
     if not (isinstance(model, PreTrainedModel) and model.get_output_embeddings()):
         raise ValueError(
@@ -43,13 +41,12 @@ def wrap_pretrained(
     known = getattr(tokenizer, "tgt_lang", None)
     if languages.target is None and isinstance(known, str):
         languages = replace(languages, target=known)
-    sizes = wrapped.description.source_vocab_size, wrapped.description.target_vocab_size
-    tokenizers = tokenizers_of(
+    tokenizers = PretrainedTokenizers(
         tokenizer,
         wrapped.special_ids,
         config=model.config,
         generation=model.generation_config,
-        sizes=sizes,
+        sizes=wrapped.description.vocab_sizes,
         languages=languages,
         own_target=target_tokenizer,
         place=type(model).__name__,

@@ -1,7 +1,4 @@
-"""A Hugging Face encoder-decoder as a ``Seq2SeqModel``.
-
-``B`` batch, ``S`` source length, ``T`` target length, ``D`` = d_model, ``V`` vocabulary size.
-"""
+"""A Hugging Face encoder-decoder as a ``Seq2SeqModel``, whose letters stand for axes here."""
 
 from __future__ import annotations
 
@@ -25,11 +22,12 @@ from headwise.model.interface import (
 from headwise.model.layers import transpose_in_memory
 from headwise.model.masks import embeddable, padding_mask_if_padded
 from headwise.model.placement import in_float32
+from headwise.model.pretrained.copies import EagerTwin
 from headwise.model.pretrained.describe import describe, special_ids
-from headwise.model.pretrained.eager import EagerTwin
 from headwise.model.pretrained.families import Family, SublayerPaths, families_of
-from headwise.model.pretrained.output import Output
-from headwise.model.pretrained.parameters import (
+from headwise.model.pretrained.parts import (
+    Output,
+    Part,
     find,
     find_first,
     for_each_head,
@@ -37,9 +35,7 @@ from headwise.model.pretrained.parameters import (
     norm_parameters,
     part_of,
 )
-from headwise.model.pretrained.part import Part
-from headwise.model.pretrained.points import StackPoints
-from headwise.model.pretrained.reached import require_reached
+from headwise.model.pretrained.points import StackPoints, require_reached
 
 _MEMORY_PROJECTION = "enc_to_dec_proj"
 """A linear layer from the encoder's width to the decoder's; used if it is there."""
@@ -48,20 +44,20 @@ _READ_MEMORY = ("key_projection", "value_projection")
 
 
 class PretrainedCache(EncoderDecoderCache):
-    """The keys and values that the decoder has computed for the target so far."""
+    """A ``Cache`` of the interface."""
 
     def __init__(self) -> None:
         super().__init__(DynamicCache(), DynamicCache())
 
     def keep(self, rows: Tensor) -> None:
-        """Select and reorder the rows of the batch: ``rows`` is a LongTensor of row indices."""
         self.batch_select_indices(rows)
 
 
 class PretrainedModel(nn.Module):
     """A model of ``transformers`` behind the interface of ours, in evaluation mode.
 
-    ``encoder``, ``decoder`` and ``logits`` hold the hook points, ``inner`` the model.
+    ``Seq2SeqModel`` in ``model/interface.py`` describes its properties and methods. ``encoder``,
+    ``decoder`` and ``logits`` hold the hook points, ``inner`` the model.
     """
 
     def __init__(self, inner: PreTrainedModel, *, reached: bool = False) -> None:
@@ -114,18 +110,9 @@ class PretrainedModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Return the device of the weights."""
         return self.inner.device
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Run the encoder: ids (B, S), perhaps padded → memory (B, S, D), mask (B, 1, 1, S).
-
-        Shorter rows are padded on the right, as ``pad`` of ``model/masks.py`` does. The mask is
-        True for tokens; it is None if nothing is padded.
-
-        Raises:
-            ValueError: on a wrong shape, too long a source, or a row of padding only.
-        """
         part = self._parts["encoder"]
         ids = self._checked(source, part)
         mask = padding_mask_if_padded(source)
@@ -144,13 +131,12 @@ class PretrainedModel(nn.Module):
         mask: Tensor | None,
         cache: PretrainedCache | None = None,
     ) -> Tensor:
-        """Run the decoder: ids (B, T), from the start or after the cache → stream (B, T, D)."""
         before = cache.get_seq_length() if cache is not None else 0
-        part = self._parts["decoder"]
+        part, projection = self._parts["decoder"], find(self.inner, _MEMORY_PROJECTION)
         output = part.module(
             input_ids=self._checked(target, part, before),
             attention_mask=part.open_mask(target, before),
-            encoder_hidden_states=self._projected(memory),
+            encoder_hidden_states=memory if projection is None else projection(memory),
             encoder_attention_mask=_of_keys(mask),
             past_key_values=cache,
             use_cache=cache is not None,
@@ -158,11 +144,6 @@ class PretrainedModel(nn.Module):
             **part.position_ids(target, before),
         )
         return self._output.transformed(output.last_hidden_state)
-
-    def _projected(self, memory: Tensor) -> Tensor:
-        """Return the memory (B, S, D) at the decoder's width."""
-        projection = find(self.inner, _MEMORY_PROJECTION)
-        return memory if projection is None else projection(memory)
 
     def _checked(self, ids: Tensor, part: Part, before: int = 0) -> Tensor:
         """Return ids (B, n) that a stack has; ``before`` are in its cache."""
@@ -180,19 +161,15 @@ class PretrainedModel(nn.Module):
         return ids
 
     def unembed(self, stream: Tensor) -> Tensor:
-        """Compute the logits (…, V) of the decoder's output (…, D)."""
         return self.logits(self._output.logits(stream))
 
     def lens(self, stream: Tensor) -> Tensor:
-        """Compute the logits (…, V) as if the stream (…, D) came from the last decoder layer."""
         return self.unembed(self._output.of_last_layer(stream))
 
     def new_cache(self) -> PretrainedCache:
-        """Return an empty cache for ``decode``."""
         return PretrainedCache()
 
     def reference(self, source: Tensor, consumed: Tensor) -> Reference:
-        """Run the model as ``transformers`` does, on ids (B, S) and (B, T), unpadded."""
         return self._eager.run(source, consumed)
 
     def _sublayer(self, path: str) -> tuple[Any, SublayerPaths, Family]:
@@ -203,11 +180,6 @@ class PretrainedModel(nn.Module):
         return part.layers()[int(index)], getattr(part.family, field), part.family
 
     def linear(self, path: str) -> LinearParameters:
-        """Return the weights of the linear layer at a path.
-
-        Those of a feed-forward are ``expand``, ``contract`` and, of a gated one, ``gate``; those
-        behind the decoder's last layer are ``unembedding`` and perhaps ``output_transform``.
-        """
         if path == "unembedding":
             return self._output.unembedding
         if path == "output_transform":
@@ -222,33 +194,24 @@ class PretrainedModel(nn.Module):
             given = getattr(family, name)
             names = [given] if isinstance(given, str) else list(given)
             made = linear_parameters(find_first(module, names))
-        if name in _READ_MEMORY:
-            heads, width = self._heads_of(sublayer)
-            made = for_each_head(made, heads, width)
-        of_memory = sublayer.endswith("cross_attention") and name in _READ_MEMORY
-        projection = find(self.inner, _MEMORY_PROJECTION) if of_memory else None
+        if name not in _READ_MEMORY:
+            return made
+        of, stack = vars(self.description), sublayer.partition(".")[0]
+        made = for_each_head(made, of[f"n_{stack}_heads"], of[f"{stack}_d_k"])
+        crosses = sublayer.endswith("cross_attention")
+        projection = find(self.inner, _MEMORY_PROJECTION) if crosses else None
         return made if projection is None else _one_after_the_other(projection, made)
 
-    def _heads_of(self, sublayer: str) -> tuple[int, int]:
-        """Return the number of heads of an attention, and their width."""
-        of = self.description
-        if sublayer.startswith("encoder"):
-            return of.n_encoder_heads, of.encoder_d_k
-        return of.n_decoder_heads, of.decoder_d_k
-
     def norm(self, sublayer: str) -> NormParameters:
-        """Return the weights of the norm before or after the sublayer at a path."""
         layer, paths, _ = self._sublayer(sublayer)
         return norm_parameters(layer.get_submodule(paths.norm))
 
     def output_norm(self, sublayer: str) -> NormParameters | None:
-        """Return the weights of the norm of what a sublayer gives; None if it has none."""
         layer, paths, _ = self._sublayer(sublayer)
         norm = find(layer, paths.output_norm)
         return None if norm is None else norm_parameters(norm)
 
     def rotation(self, projection: str, length: int) -> Rotation | None:
-        """Return how what a projection of an attention makes is turned by position, if it is."""
         sublayer, _, name = projection.rpartition(".")
         layer, _, family = self._sublayer(sublayer)
         turns = name == "query_projection" and family.is_merged
@@ -264,7 +227,6 @@ class PretrainedModel(nn.Module):
         return Rotation(*(of[0] for of in angles))
 
     def head_norm(self, projection: str) -> NormParameters | None:
-        """Return the norm of what a projection makes for each head, before it is turned, if any."""
         sublayer, _, name = projection.rpartition(".")
         if name not in ("query_projection", "key_projection"):
             return None
@@ -274,30 +236,25 @@ class PretrainedModel(nn.Module):
         return None if norm is None else norm_parameters(norm)
 
     def final_norm(self, side: Side) -> NormParameters | None:
-        """Return the weights of the norm at the end of a side's stack; None if it has none."""
         part = self._parts[side]
-        is_target = side == "target"
-        norm = self._output.final_norm if is_target else part.find(part.family.final_norm)
+        of_source = part.find(part.family.final_norm)
+        norm = of_source if side == "source" else self._output.final_norm
         return None if norm is None else norm_parameters(norm)
 
     def embedding_norm(self, side: Side) -> NormParameters | None:
-        """Return the weights of the norm after a side's embedding; None if it has none."""
         part = self._parts[side]
         norm = part.find(part.family.embedding_norm)
         return None if norm is None else norm_parameters(norm)
 
     def embedding_table(self, side: Side) -> Tensor:
-        """Return the embeddings of a side's vocabulary, unscaled: (V, D)."""
         return self._parts[side].embedding().weight
 
     def position_table(self, side: Side) -> Tensor | None:
-        """Return the stored positions of a side: (positions, D); None if none are stored."""
         part = self._parts[side]
         return getattr(part.find(part.family.position_table), "weight", None)
 
 
 def _projection(module: nn.Module, family: Family, role: str, crosses: bool) -> LinearParameters:
-    """Return the weights of a projection of an attention."""
     names = (crosses and family.cross_projections) or family.projections
     place = ("query", "key", "value", "output").index(role)
     name = names[place]
@@ -317,5 +274,5 @@ def _one_after_the_other(first: nn.Linear, second: LinearParameters) -> LinearPa
 
 
 def _of_keys(mask: Tensor | None) -> Tensor | None:
-    """A mask (B, 1, 1, S) as ``transformers`` takes it: (B, S)."""
+    """Return a mask (B, 1, 1, S) as ``transformers`` takes it: (B, S)."""
     return mask[:, 0, 0] if mask is not None else None

@@ -27,15 +27,8 @@ from headwise.model.budget import why_too_large
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.files import CheckpointError, check_regular, read_bytes
 from headwise.model.interface import Choices, Description, Languages, Origin
-from headwise.model.pretrained.adapters import (
-    CONFIG,
-    adapter_kind,
-    is_adapter,
-    merge,
-    resize,
-    untie_saved,
-)
-from headwise.model.pretrained.again import Modules
+from headwise.model.pretrained import adapters
+from headwise.model.pretrained.adapters import is_adapter
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.checkpoint_folder import (
     MODEL_CONFIG,
@@ -48,6 +41,7 @@ from headwise.model.pretrained.checkpoint_folder import (
     trainer_state,
 )
 from headwise.model.pretrained.checkpoints import find_checkpoints, weights_by_step
+from headwise.model.pretrained.copies import Modules
 from headwise.model.pretrained.families import FAMILIES
 from headwise.model.pretrained.folders import (
     check_files,
@@ -56,19 +50,24 @@ from headwise.model.pretrained.folders import (
     read_config,
     read_generation,
     read_settings,
+    settings_not_followed,
     trainer_log,
 )
-from headwise.model.pretrained.generation import settings_not_followed
 from headwise.model.pretrained.languages import choices_of
 from headwise.model.pretrained.model import PretrainedModel
-from headwise.model.pretrained.sizes import check_shapes, check_sizes
 from headwise.model.pretrained.tokenizers import (
+    TARGET_TOKENIZER,
     PretrainedTokenizers,
     load_tokenizer,
-    load_tokenizers,
 )
-from headwise.model.pretrained.weights_files import are_whole, shapes_in, tensors_in, weights_files
-from headwise.model.weights import is_finite
+from headwise.model.pretrained.weights_files import (
+    check_shapes,
+    check_sizes,
+    shapes_in,
+    tensors_in,
+    weights_files,
+)
+from headwise.model.weights import require_finite, require_whole
 
 # (GPT-2 once saved the causal mask.)
 _IN_LAYER = re.compile(r"\.(layers?|block|h)\.\d+\.(?!(attn|crossattention)\.(masked_)?bias$)")
@@ -76,17 +75,17 @@ _IN_LAYER = re.compile(r"\.(layers?|block|h)\.\d+\.(?!(attn|crossattention)\.(ma
 
 @dataclass(frozen=True)
 class PretrainedRun:
-    """An opened Hugging Face model, or the checkpoints of its training."""
+    """An opened Hugging Face model, or the checkpoints of its training.
+
+    ``Run`` in ``model/runs.py`` describes its properties and methods.
+    """
 
     folder: Path
     name: str
     languages: Languages = field(default_factory=Languages)
     """The languages that were chosen, of a model that knows several."""
     # Such a folder does not say what it was trained on, nor with settings of ours.
-    data: None = field(default=None, init=False, repr=False)
-    training: None = field(default=None, init=False, repr=False)
-    config: None = field(default=None, init=False, repr=False)
-    counts: None = field(default=None, init=False, repr=False)
+    data = training = config = counts = None
 
     @cached_property
     def _named(self) -> dict[int, Path]:
@@ -113,11 +112,9 @@ class PretrainedRun:
         return checkpoints[step]
 
     def steps(self) -> list[int]:
-        """Return the steps that have weights, in order; that of a single model is 0."""
         return list(weights_by_step(self.folder))
 
     def weights_path(self, step: int) -> Path:
-        """Return a file that is written with the weights of a step."""
         return weights_files(self._folder_of(step))[0]
 
     @property
@@ -134,17 +131,15 @@ class PretrainedRun:
 
     @property
     def adapter(self) -> str:
-        """Return which kind of adapter was merged into which model, in words; "" if none was."""
         if not is_adapter(self._newest):
             return ""
-        kind = adapter_kind(self._newest, within=run_folder_of(self._newest))
+        kind = adapters.adapter_kind(self._newest, within=run_folder_of(self._newest))
         first = next(iter(weights_by_step(self.folder).values()))
         without = "; step 0 is without it" if first == self._base_folder else ""
         return f"adapter ({kind}) of {self._base_folder.name}{without}"
 
     @property
     def remarks(self) -> list[str]:
-        """Return sentences on steps that folders' names do not say, and on what is not opened."""
         return find_checkpoints(self.folder).remarks
 
     @cached_property
@@ -174,10 +169,10 @@ class PretrainedRun:
                 _untie(inner, weights_files(self._base_folder))
                 if is_adapter(newest := self._newest):
                     if (tokens := new_vocabulary(newest)) is not None:
-                        resize(inner, tokens)
+                        adapters.resize(inner, tokens)
                         files = [*weights_files(self._base_folder), *weights_files(newest)]
                         check_shapes({}, _count(inner), files)
-                    untie_saved(inner, newest, within=run_folder_of(newest))
+                    adapters.untie_saved(inner, newest, within=run_folder_of(newest))
                 _drop_images(inner)
                 return PretrainedModel(inner)
         except CheckpointError:
@@ -195,7 +190,6 @@ class PretrainedRun:
 
     @cached_property
     def ignored_settings(self) -> dict[str, Any]:
-        """Return settings of generation that greedy decoding does not follow: names and values."""
         return settings_not_followed(self._generation)
 
     @property
@@ -214,18 +208,15 @@ class PretrainedRun:
 
     @property
     def planned_steps(self) -> int | None:
-        """Return the number of steps of the whole training, if the Trainer has written it."""
         steps = trainer_state(log_path(self.folder).parent).get("max_steps")
         return steps if isinstance(steps, int) and steps > 0 else None
 
     @property
     def description(self) -> Description:
-        """Return the properties of the model."""
         return self._empty.description
 
     @cached_property
     def parameters(self) -> int:
-        """Return the number of weights, tied ones once."""
         return _count(self._empty.inner)
 
     @cached_property
@@ -241,34 +232,33 @@ class PretrainedRun:
         )
 
     def for_languages(self, languages: Languages) -> PretrainedRun:
-        """Return the same run with another choice of languages or task."""
         return replace(self, languages=languages)
 
     @cached_property
     def choices(self) -> Choices:
-        """Return the languages and tasks that can be chosen."""
         return choices_of(self._tokenizer, self._config, self._generation)
 
     @cached_property
     def _tokenizer(self) -> Any:
-        sizes = self.description.source_vocab_size, self.description.target_vocab_size
-        return load_tokenizer(self._tokenizer_folder, max(sizes))
+        return load_tokenizer(self._tokenizer_folder, max(self.description.vocab_sizes))
 
     @cached_property
     def tokenizers(self) -> PretrainedTokenizers:
-        """Load the tokenizers for the languages of this run."""
-        return load_tokenizers(
-            self._tokenizer_folder,
+        folder, sizes = self._tokenizer_folder, self.description.vocab_sizes
+        own_target = folder / TARGET_TOKENIZER
+        return PretrainedTokenizers(
+            load_tokenizer(folder, max(sizes)),
             self._empty.special_ids,
             config=self._config,
             generation=self._generation,
-            sizes=(self.description.source_vocab_size, self.description.target_vocab_size),
+            sizes=sizes,
             languages=self.languages,
+            own_target=load_tokenizer(own_target, max(sizes)) if own_target.is_dir() else None,
+            place=str(folder),
         )
 
     @cached_property
     def tokenizers_sha256(self) -> str:
-        """Return a hash of the tokenizer's files and of the chosen languages."""
         digest = hashlib.sha256(repr(self.languages).encode())
         for path in sorted(self._tokenizer_folder.iterdir()):
             if path.suffix in (".json", ".spm", ".model", ".txt") and path.is_file():
@@ -279,17 +269,13 @@ class PretrainedRun:
         return digest.hexdigest()
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Read what the Trainer logged: rows of training, and of evaluations."""
         return trainer_log(log_path(self.folder))
 
     def load(self, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
         """Load the weights of a step in this type, in evaluation mode.
 
         (In float16, T5's ``wo`` stays float32: its products are too large for the shorter type.)
-
-        Raises:
-            CheckpointError: if they are missing, truncated, pickled, of another model, or not
-                finite.
+        What is missing, truncated, pickled, not finite or of another model is a CheckpointError.
         """
         adapter = self._folder_of(step)
         folder = base_folder(adapter)
@@ -306,14 +292,10 @@ class PretrainedRun:
             files = weights_files(adapter)
             with quiet():
                 if (tokens := new_vocabulary(adapter)) is not None:
-                    resize(inner, tokens)
-                inner = merge(inner, adapter, within=run_folder_of(adapter))
+                    adapters.resize(inner, tokens)
+                inner = adapters.merge(inner, adapter, within=run_folder_of(adapter))
         for name, tensor in itertools.chain(inner.named_parameters(), inner.named_buffers()):
-            if not is_finite(tensor):
-                raise CheckpointError(
-                    f"{files[0]}: {name}: expected finite numbers, got others: the training "
-                    "diverged, or its weights are beyond float16"
-                )
+            require_finite(files[0], name, tensor)
         _drop_images(inner)
         inner.generation_config = self._generation
         modules = None
@@ -383,19 +365,15 @@ class PretrainedRun:
         return None
 
     def sha256(self, step: int) -> str:
-        """Return a hash of the weights of a step."""
         digest = hashlib.sha256()
         folder = self._folder_of(step)
         for place in dict.fromkeys((base_folder(folder), folder)):
             check_files(place)
             for path in weights_files(place):
-                if not are_whole([path]):
-                    raise CheckpointError(
-                        f"{path}: truncated, or not safetensors; restore the file or remove it"
-                    )
+                require_whole(path)
                 digest.update(_digest(path, stamp_of(path)))
         if is_adapter(folder):  # which scales its weights
-            digest.update(read_bytes(folder / CONFIG, within=run_folder_of(folder)))
+            digest.update(read_bytes(folder / adapters.CONFIG, within=run_folder_of(folder)))
         return digest.hexdigest()
 
 
@@ -407,7 +385,6 @@ def _digest(path: Path, _stamp: tuple[int, int] | None) -> bytes:
 
 
 def _count(inner: Any) -> int:
-    """Return how many weights a model has, tied ones once."""
     return sum(parameter.numel() for parameter in inner.parameters())
 
 
@@ -429,8 +406,8 @@ def _untie(inner: Any, files: Sequence[Path]) -> None:
         return  # loading it says why
     for one, other in inner.all_tied_weights_keys.items():
         if one in places and other in places:
-            tensors = [_read_tensor(*places[name]) for name in (one, other)]
-            if not torch.equal(*tensors):
+            tensors = _read_all({name: places[name] for name in (one, other)})
+            if not torch.equal(*tensors.values()):
                 module, _, name = one.rpartition(".")
                 empty = torch.nn.Parameter(torch.empty_like(inner.get_parameter(one)))
                 setattr(inner.get_submodule(module), name, empty)
@@ -442,9 +419,3 @@ def _read_all(places: Mapping[str, tuple[Path, str]]) -> dict[str, torch.Tensor]
         files = {path for path, _ in places.values()}
         opened = {path: stack.enter_context(safe_open(path, "pt")) for path in files}
         return {name: opened[path].get_tensor(its) for name, (path, its) in places.items()}
-
-
-def _read_tensor(path: Path, name: str) -> torch.Tensor:
-    with safe_open(path, "pt", device="cpu") as file:
-        tensor: torch.Tensor = file.get_tensor(name)
-        return tensor

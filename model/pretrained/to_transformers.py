@@ -136,9 +136,6 @@ def _log_history(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, An
     return [row for row in renamed if len(row) > 1]
 
 
-# --- the model -----------------------------------------------------------------------------------
-
-
 def to_config(config: TransformerConfig) -> MarianConfig | PegasusConfig:
     """Make the configuration of a Marian or a Pegasus that computes what our model does.
 
@@ -234,9 +231,6 @@ def _renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
             tensor = tensor[None]
         found[name] = tensor
     return found
-
-
-# --- the tokenizer -------------------------------------------------------------------------------
 
 
 def to_tokenizer(ours: Tokenizer, longest: int, *, start: bool = False) -> PreTrainedTokenizerFast:

@@ -16,7 +16,7 @@ import orjson
 from pydantic import Field
 
 from headwise.model.files import CheckpointError, lines_of, parse_json, read_bytes
-from headwise.model.pretrained.folders import check_files, most_bytes, read_settings
+from headwise.model.pretrained.folders import MOST_BYTES_OF, check_files, read_settings
 from headwise.model.validation import check_values, validate_json
 
 MOST_ADDED = 10_000
@@ -123,11 +123,7 @@ def _check_tokenizer(content: bytes, tokens: int) -> None:
 
 
 def _check_parts(values: Any) -> None:
-    """Check how much a tokenizer has beside its vocabulary.
-
-    The library takes up to 160 times the memory of what it has no place for, and ends the process
-    where it gets none.
-    """
+    """Check how much is beside the vocabulary: the library takes up to 160 times its memory."""
     if not isinstance(values, dict):
         raise ValueError(f"not a tokenizer (expected an object, got {type(values).__name__})")
     added = values.pop("added_tokens", None) or []
@@ -205,8 +201,7 @@ _CHECKS: dict[str, Callable[[bytes, int], None]] = {
 def check_tokenizer_files(folder: Path, tokens: int) -> None:
     """Check the files of a tokenizer that are there; ``tokens`` is how many its model has.
 
-    Raises:
-        CheckpointError: naming the file that is broken, and what is wrong with it.
+    A CheckpointError names the file that is broken, and what is wrong with it.
     """
     check_files(folder)
     for name in ("config.json", "generation_config.json"):  # the first says which tokenizer it is
@@ -217,7 +212,7 @@ def check_tokenizer_files(folder: Path, tokens: int) -> None:
         path = folder / name
         if not path.is_file():
             continue
-        content = read_bytes(path, most=most_bytes(name))
+        content = read_bytes(path, most=MOST_BYTES_OF[name])
         try:
             check(content, tokens)
         except ValueError as error:

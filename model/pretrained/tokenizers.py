@@ -37,7 +37,7 @@ TARGET_TOKENIZER = "target_tokenizer"
 
 
 class PretrainedVocabulary:
-    """The tokens of one language of a tokenizer."""
+    """The tokens of one language of a tokenizer; ``Vocabulary`` describes what it has."""
 
     def __init__(
         self,
@@ -55,7 +55,6 @@ class PretrainedVocabulary:
 
     @property
     def kind(self) -> Literal["bpe", "word"]:
-        """Return whether tokens are parts of words or whole words."""
         return "word" if self._notation.whole_words else "bpe"
 
     @cached_property
@@ -68,10 +67,8 @@ class PretrainedVocabulary:
     def _raw_tokens(self) -> dict[int, str]:
         """Map ids to tokens as the tokenizer writes them."""
         if getattr(self._tokenizer, "separate_vocabs", False):
-            vocabulary = (
-                self._tokenizer.target_encoder if self._is_target else self._tokenizer.encoder
-            )
-            return {id: token for token, id in vocabulary.items()}
+            of_side = "target_encoder" if self._is_target else "encoder"
+            return {id: token for token, id in getattr(self._tokenizer, of_side).items()}
         # M2M100 does not count its languages; a vocabulary may have ids without a token.
         known = {*self._tokenizer.get_vocab().values(), *self._languages.values()}
         ids = sorted({*range(len(self._tokenizer)), *known})
@@ -87,12 +84,10 @@ class PretrainedVocabulary:
 
     @cached_property
     def _added(self) -> frozenset[int]:
-        """Return the ids of tokens that were added to the vocabulary, with their text."""
         return frozenset(self._tokenizer.added_tokens_decoder)
 
     @cached_property
     def control_ids(self) -> frozenset[int]:
-        """Return the ids of tokens that stand for no text: padding, start, end, languages."""
         return frozenset(self._special - {self._tokenizer.unk_token_id})
 
     def _encoded(self, text: str, **settings: Any) -> Any:
@@ -102,11 +97,9 @@ class PretrainedVocabulary:
             return self._tokenizer(**given, add_special_tokens=False, **settings)
 
     def encode(self, text: str) -> list[int]:
-        """Encode a text as ids, without special tokens."""
         return list(self._encoded(text)["input_ids"])
 
     def unknown(self, text: str) -> list[str]:
-        """Return the parts of a text that are encoded as the unknown token, in order."""
         unknown = self._tokenizer.unk_token_id
         if unknown is None or unknown not in (ids := self.encode(text)):
             return []
@@ -118,7 +111,6 @@ class PretrainedVocabulary:
         return [word for word in text.split() if unknown in self.encode(word)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Decode ids; special tokens are left out."""
         shown = [id for id in ids if id not in self._special]
         of_source = getattr(self._tokenizer, "separate_vocabs", False) and not self._is_target
         if of_source or self._notation.decodes_with_marks:
@@ -127,18 +119,15 @@ class PretrainedVocabulary:
             return str(self._tokenizer.decode(shown)).strip()
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the text of each token by itself, as ``Vocabulary.tokens`` says."""
         return [
             self._name(id) or self._notation.name(self._raw_tokens[id], added=id in self._added)
             for id in ids
         ]
 
     def texts(self, ids: Sequence[int]) -> list[str]:
-        """Return the texts of tokens that follow one another, as ``model/spelling.py`` says."""
         return texts_of(self._bytes(ids))
 
     def words(self, ids: Sequence[int]) -> list[WordSpan]:
-        """Split tokens into written words, as ``word_spans`` does."""
         if self.kind == "word":
             return [WordSpan(index, index + 1) for index in range(len(ids))]
         return word_spans(self._bytes(ids), [self._name(id) is not None for id in ids])
@@ -162,128 +151,77 @@ class PretrainedVocabulary:
 
 
 class PretrainedTokenizers:
-    """The vocabularies of a model's source and target, for one choice of languages."""
+    """The ``Tokenizers`` of a model, for one choice of languages."""
 
     def __init__(
         self,
         tokenizer: Any,
         special: SpecialIds,
         *,
+        config: Any,
+        generation: Any,
         sizes: tuple[int, int],
-        prefix: tuple[int, ...],
-        languages: Mapping[str, int],
-        before: str = "",
+        languages: Languages,
         own_target: Any = None,
+        place: str,
     ) -> None:
-        """Set up both sides; ``own_target`` is a tokenizer that is only for the target."""
+        """Set a tokenizer, which is changed, up for a model and a choice of languages.
+
+        ``sizes`` are the rows of the embeddings of source and target; ``config`` and ``generation``
+        are the settings of the model; ``own_target`` is a tokenizer that is only for the target;
+        errors begin with ``place``.
+
+        Raises:
+            CheckpointError: if the tokenizer has more tokens than the model.
+            ValueError: if a language or prefix is not among the choices.
+        """
+        choices = choices_of(tokenizer, config, generation)
+        for what, chosen, expected in (
+            ("source language", languages.source, choices.sources),
+            ("target language", languages.target, choices.targets),
+            ("prefix", languages.prefix, choices.prefixes),
+        ):
+            if chosen and chosen not in expected:
+                one = f"one of {', '.join(map(repr, expected))}" if expected else "none"
+                raise ValueError(f"{what} {chosen!r:.60}: expected {one}")
+        known = language_ids(tokenizer, config, generation)
+        if languages.source:
+            set_source_language(tokenizer, languages.source, known[languages.source])
+        if known and tokenizer.tgt_lang is None:  # M2M100 encodes no target without one
+            tokenizer.tgt_lang = tokenizer.src_lang
+        if len(tokenizer) > max(sizes):
+            raise CheckpointError(
+                f"{place}: the tokenizer has {len(tokenizer):,} tokens, the model embeds "
+                f"{max(sizes):,}; is it the tokenizer of this model?"
+            )
         self._lock = threading.Lock()
-        self._tokenizer, self._end, self._before = tokenizer, special.end, before
+        self._tokenizer, self._end = tokenizer, special.end
+        self._before = languages.prefix or ""
         self.source, self.target = (
             PretrainedVocabulary(
-                of_side, self._lock, is_target=is_target, size=size, languages=languages
+                of_side, self._lock, is_target=is_target, size=size, languages=known
             )
             for of_side, is_target, size in zip(
                 (tokenizer, own_target or tokenizer), (False, True), sizes, strict=True
             )
         )
-        self.prefix = prefix
-        """The ids with which every target begins: the start, and perhaps a language."""
+        self.prefix = target_prefix(
+            special, known, generation.forced_bos_token_id, languages.target
+        )
 
     def encode_source(self, text: str) -> list[int]:
-        """Encode a source with the special tokens that the model expects."""
         check_text(text)
         with self._lock, panics_as_errors():
             return list(self._tokenizer(self._before + text)["input_ids"])
 
     def encode_target(self, text: str) -> list[int]:
-        """Encode a target: the prefix, the tokens and the end."""
         return [*self.prefix, *self.target.encode(text), self._end]
-
-
-def load_tokenizers(
-    folder: Path,
-    special: SpecialIds,
-    *,
-    config: Any,
-    generation: Any,
-    sizes: tuple[int, int],
-    languages: Languages,
-) -> PretrainedTokenizers:
-    """Load the tokenizer of a model for a choice of languages, as ``tokenizers_of`` sets it up.
-
-    Raises:
-        CheckpointError: if the files are missing or broken, and as ``tokenizers_of``.
-        ValueError: as ``tokenizers_of``.
-    """
-    own_target = folder / TARGET_TOKENIZER
-    return tokenizers_of(
-        load_tokenizer(folder, max(sizes)),
-        special,
-        config=config,
-        generation=generation,
-        sizes=sizes,
-        languages=languages,
-        own_target=load_tokenizer(own_target, max(sizes)) if own_target.is_dir() else None,
-        place=str(folder),
-    )
-
-
-def tokenizers_of(
-    tokenizer: Any,
-    special: SpecialIds,
-    *,
-    config: Any,
-    generation: Any,
-    sizes: tuple[int, int],
-    languages: Languages,
-    own_target: Any = None,
-    place: str,
-) -> PretrainedTokenizers:
-    """Set a tokenizer, which is changed, up for a model and a choice of languages.
-
-    ``sizes`` are the rows of the embeddings of source and target; ``config`` and ``generation`` are
-    the settings of the model; ``own_target`` is a tokenizer that is only for the target; errors
-    begin with ``place``.
-
-    Raises:
-        CheckpointError: if the tokenizer has more tokens than the model.
-        ValueError: if a language or prefix is not among the choices.
-    """
-    choices = choices_of(tokenizer, config, generation)
-    for what, chosen, expected in (
-        ("source language", languages.source, choices.sources),
-        ("target language", languages.target, choices.targets),
-        ("prefix", languages.prefix, choices.prefixes),
-    ):
-        if chosen and chosen not in expected:
-            one = f"one of {', '.join(map(repr, expected))}" if expected else "none"
-            raise ValueError(f"{what} {chosen!r:.60}: expected {one}")
-    known = language_ids(tokenizer, config, generation)
-    if languages.source:
-        set_source_language(tokenizer, languages.source, known[languages.source])
-    if known and tokenizer.tgt_lang is None:  # M2M100 encodes no target without one
-        tokenizer.tgt_lang = tokenizer.src_lang
-    if len(tokenizer) > max(sizes):
-        raise CheckpointError(
-            f"{place}: the tokenizer has {len(tokenizer):,} tokens, the model embeds "
-            f"{max(sizes):,}; is it the tokenizer of this model?"
-        )
-    return PretrainedTokenizers(
-        tokenizer,
-        special,
-        sizes=sizes,
-        prefix=target_prefix(special, known, generation.forced_bos_token_id, languages.target),
-        languages=known,
-        before=languages.prefix or "",
-        own_target=own_target,
-    )
 
 
 def load_tokenizer(folder: Path, tokens: int) -> Any:
     """Load a tokenizer of ``transformers`` from a folder; ``tokens`` is how many its model has.
 
-    Raises:
-        CheckpointError: naming the file that is missing or broken.
+    A CheckpointError names the file that is missing or broken.
     """
     check_tokenizer_files(folder, tokens)
     try:

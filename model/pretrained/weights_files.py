@@ -1,17 +1,23 @@
-"""The files with the weights of a folder: which there are, and what those are that are not read."""
+"""The files with a folder's weights: which there are, if a configuration fits, why none is read.
+
+A few bytes of a configuration can describe a model of any size. Its weights are in files, whose
+headers say how many there are: what does not fit is refused before it is built, or filled.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from headwise.model.files import CheckpointError, read_json
-from headwise.model.headers import is_whole, shapes_of
 from headwise.model.pretrained.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from headwise.model.pretrained.adapters import is_adapter
+from headwise.model.weights import is_whole, shapes_of
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -63,22 +69,14 @@ def weights_files(folder: Path) -> list[Path]:
 
 def are_whole(files: Iterable[Path]) -> bool:
     """Return whether files of safetensors are as long as their headers say."""
-    return all(map(_is_whole, files))
-
-
-def _is_whole(file: Path) -> bool:
     try:
-        return is_whole(file)
+        return all(map(is_whole, files))
     except CheckpointError:
         return False
 
 
 def shapes_in(files: Iterable[Path]) -> dict[tuple[Path, str], tuple[int, ...]]:
-    """Return the shape of each tensor of some files, by file and name, as their headers say.
-
-    Raises:
-        CheckpointError: if a header cannot be read.
-    """
+    """Return the shape of each tensor of some files, by file and name, as their headers say."""
     return {(file, name): shape for file in files for name, shape in shapes_of(file).items()}
 
 
@@ -87,9 +85,7 @@ def tensors_in(files: Iterable[Path], expected: Collection[str]) -> dict[str, tu
 
     Names are those without what ``torch.compile`` and wrappers for several GPUs put into them, or
     before all of them, such as ``module.`` or ``_orig_mod.``; ``expected`` are those of the model.
-
-    Raises:
-        SafetensorError, OSError: if a file cannot be read.
+    A file that cannot be read is a SafetensorError or an OSError.
     """
     places: dict[str, tuple[Path, str]] = {}
     for path in files:
@@ -109,3 +105,78 @@ def why_not_read(folder: Path) -> str | None:
         for path in sorted(folder.glob(pattern)):
             return told.format(path.relative_to(folder), folder=path.parent.name)
     return None
+
+
+_WIDTHS = ("d_model", "d_ff", "hidden_size", "intermediate_size", "ffn_dim")
+"""How names of numbers end that are the length of an axis of some tensor. (Not ``vocab_size``: of
+T5Gemma, the whole has one that no part uses.)"""
+_LEAST_OF_LAYER = 6
+"""Tensors that each layer of any family has, and more."""
+_MOST_COMPUTED = 4 * 2**20
+"""Numbers that a model may have without a file: tables of positions, which it computes."""
+
+
+def check_sizes(values: Mapping[str, Any], files: Sequence[Path], path: Path) -> None:
+    """Refuse, by a CheckpointError, a configuration of larger sizes than weights can have.
+
+    It was read from ``path``.
+    """
+    try:
+        shapes = shapes_in(files).values()
+    except CheckpointError:
+        return  # loading them says why
+    longest = max((length for shape in shapes for length in shape), default=0)
+    for name, value in _sizes(values):
+        most = len(shapes) // _LEAST_OF_LAYER if name.endswith("layers") else longest
+        if value > most:
+            raise CheckpointError(
+                f"{path}: {name}: expected at most {most:,} by the weights beside it, got "
+                f"{value:,}; are these the weights of this config.json?"
+            )
+    for of_stack in (values, values.get("encoder"), values.get("decoder")):
+        given = of_stack if isinstance(of_stack, Mapping) else {}
+        positions, width = given.get("max_position_embeddings"), given.get("d_model")
+        if type(positions) is int and type(width) is int:
+            most = max(sum(map(math.prod, shapes)), _MOST_COMPUTED) // width
+            if positions > most:
+                raise CheckpointError(
+                    f"{path}: max_position_embeddings: expected at most {most:,} of a model of "
+                    f"this size, got {positions:,}"
+                )
+
+
+def _sizes(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and name != "vision_config":
+            yield from _sizes(value)
+        elif type(value) is int and name.endswith((*_WIDTHS, "layers")):
+            yield name, value
+
+
+def check_shapes(
+    expected: Mapping[str, Sequence[int]], numbers: int, files: Sequence[Path]
+) -> None:
+    """Refuse, by a CheckpointError, files whose tensors do not fit a model built without memory.
+
+    ``numbers`` is how many its weights are, tied ones once: there must not be by far too few.
+    """
+    try:
+        places, shapes = tensors_in(files, expected.keys()), shapes_in(files)
+    except (CheckpointError, SafetensorError, OSError, ValueError):
+        return  # loading them says why
+    odd = [
+        f"{name} (expected {tuple(expected[name])}, got {shapes[place]})"
+        for name, place in sorted(places.items())
+        if name in expected and tuple(expected[name]) != shapes[place]
+    ]
+    if odd:
+        raise CheckpointError(
+            f"{files[0]}: misshapen tensors: {', '.join(odd[:3])}; are these the weights of this "
+            "config.json?"
+        )
+    there = sum(map(math.prod, shapes.values()))
+    if numbers > 2 * there + _MOST_COMPUTED:
+        raise CheckpointError(
+            f"{files[0]}: the model of config.json has {numbers:,} weights, these files {there:,}; "
+            "are these the weights of this config.json?"
+        )

@@ -83,17 +83,13 @@ class BpeDropout:
         return [
             self._ids[token]
             for word in self._tokenizer.split(text)
-            for token in self._merged(self._smallest(word), generator)
+            for token in self._merged(word, generator)
         ]
 
-    def _smallest(self, word: str) -> list[str]:
-        """Return the characters of a word; one without a token as the bytes of its UTF-8 form."""
+    def _merged(self, word: str, generator: random.Random) -> list[str]:
         tokens: list[str] = []
         for character in word:
             tokens += [character] if character in self._ids else byte_tokens(character)
-        return tokens
-
-    def _merged(self, tokens: list[str], generator: random.Random) -> list[str]:
         while True:
             possible = [
                 (self._ranks[pair], place)
@@ -118,8 +114,7 @@ class Augmentation:
         config: TrainingConfig,
         max_tokens: int,
     ) -> None:
-        """``max_tokens`` is the longest source or target that an example may have."""
-        self._max_tokens = max_tokens
+        self._max_tokens = max_tokens  # of a source or target
         self._examples, self._tokenizers = examples, tokenizers
         self._languages, self._config = languages, config
         self._places: dict[int, list[Place]] = {}

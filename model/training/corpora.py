@@ -103,8 +103,9 @@ def stream_corpus(
         digest = hashlib.sha256(f"{whole.sha256}{sliced['slice']}".encode()).hexdigest()
         return CorpusStream(Path(name).name, digest, iter(pairs))
     else:
-        path = Path(name)
-        rows, digest = read_rows(path, wanted), _sha256_of(path)
+        rows = read_rows(Path(name), wanted)
+        with Path(name).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     return CorpusStream(Path(name).name, digest, _pairs(rows, name, wanted))
 
 
@@ -161,9 +162,6 @@ def _require(columns: tuple[str, ...], there: Collection[str], place: str) -> No
             )
 
 
-# --- the hub -------------------------------------------------------------------------------------
-
-
 def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.Dataset:
     repository = HUB_CORPORA[name]
     # opus_books has one configuration a language pair, its languages in alphabetical order.
@@ -179,22 +177,10 @@ def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.
         ) from error
 
 
-# --- files ---------------------------------------------------------------------------------------
-
-
-def _sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def read_rows(path: Path, columns: tuple[str, ...] = ()) -> Iterator[CorpusRow]:
-    """Read the rows of a local file, whose format follows from its suffix as in ``stream_corpus``.
+    """Read the rows of a local file; formats and errors are those of ``stream_corpus``.
 
     The header line of a .tsv or .csv file must have ``columns``.
-
-    Raises:
-        DataError: naming file, line, what was expected and what to do; errors in a row are raised
-            when the iteration reaches it.
     """
     if not path.is_file():
         raise DataError(
@@ -276,12 +262,8 @@ def _with_header(
     for number, fields in numbered:
         if not any(fields):
             continue
-        if (
-            columns
-            and not header
-            and all(map(str.isdecimal, columns))
-            and not set(columns) <= set(fields)
-        ):
+        are_numbers = bool(columns) and all(map(str.isdecimal, columns))
+        if are_numbers and not header and not set(columns) <= set(fields):
             header = [str(place) for place in range(1, len(fields) + 1)]
             _require(columns, header, f"{path}, line {number}")
         elif not header:

@@ -91,18 +91,12 @@ class Data:
     """Number of pairs that were left out because they are among data that must not be seen."""
 
 
-# --- which pairs ---------------------------------------------------------------------------------
-
-
 def hold_back(corpus: Corpus, *, languages: tuple[str, str], seed: int) -> tuple[Corpus, Corpus]:
     """Split a corpus into training data and validation data, which have no source in common.
 
     Which pairs are held back follows from the pairs and the seed of the training alone. Training
     data keep name and hash of the corpus; ``languages`` are the columns of the validation data as a
-    file.
-
-    Raises:
-        DataError: if there are fewer than two distinct sources, or the languages are one.
+    file. Fewer than two distinct sources, or languages that are one, are a ``DataError``.
     """
     if languages[0] == languages[1]:
         raise DataError(f"expected two languages, got '{languages[0]}' twice; give --valid")
@@ -133,15 +127,9 @@ def to_lines(pairs: Sequence[Pair], languages: tuple[str, str]) -> bytes:
 
 
 def bare(text: str) -> str:
-    """Return the letters and digits of a text, its words separated by single spaces.
-
-    Case, accents and punctuation are set aside, so that "¿Qué?" is "que".
-    """
-    plain = "".join(
-        character
-        for character in unicodedata.normalize("NFKD", text).casefold()
-        if not unicodedata.combining(character)
-    )
+    """Return the words of a text without case, accents and punctuation: "que" for "¿Qué?"."""
+    apart = unicodedata.normalize("NFKD", text).casefold()
+    plain = "".join(character for character in apart if not unicodedata.combining(character))
     return " ".join(re.findall(r"[^\W_]+", plain))
 
 
@@ -197,9 +185,6 @@ def references_by_source(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     return references
 
 
-# --- encoded pairs -------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Examples:
     """Encoded pairs: source ids end with ``</s>``; target ids have ``<s>`` and ``</s>``."""
@@ -234,11 +219,11 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_tokens: i
             empty += 1
         elif pair in seen:
             duplicates += 1
+        elif is_too_long(*pair):
+            seen.add(pair)
+            too_long += 1
         else:
             seen.add(pair)
-            if is_too_long(*pair):
-                too_long += 1
-                continue
             source = tokenizers.encode_source(pair.source)
             target = tokenizers.encode_target(pair.target)
             if len(source) > max_tokens or len(target) > max_tokens:
@@ -254,12 +239,11 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_tokens: i
 
 
 def draw_train_sample(examples: Examples, *, seed: int) -> Encoded:
-    """Draw ``MOST_SAMPLED`` training pairs, or all if they are fewer.
+    """Draw ``MOST_SAMPLED`` training pairs, or all if they are fewer, by seed and number of pairs.
 
     Their loss is measured as the validation loss is. The loss that a training logs of its batches
-    has label smoothing, dropout and the weights of many steps in it, so that it cannot be compared
-    with the validation loss. Which pairs are drawn depends only on the seed of the training and on
-    how many there are.
+    cannot be compared with that: it has label smoothing, dropout and the weights of many steps in
+    it.
     """
     count = len(examples.sources)
     drawn = random.Random(f"{seed}-sample").sample(range(count), min(count, MOST_SAMPLED))

@@ -1,10 +1,8 @@
-"""Evaluate a model: loss and perplexity on pairs, BLEU and chrF of its translations.
-
-Training takes its loss from here, too.
-"""
+"""Evaluate a model: loss and perplexity on pairs, BLEU and chrF of its translations."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -147,26 +145,14 @@ def score_translations(
     of this one model on sentences like these: another training may differ by more. Where all
     resamples score the same, as at 0 or 100, they say nothing, and the ends are NaN.
     """
-    most = max(map(len, references))
     # sacrebleu wants one list per reference number; None where a sentence has fewer.
-    columns = [
-        [lines[number] if number < len(lines) else None for lines in references]
-        for number in range(most)
-    ]
-    bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
-    of_bleu, of_chrf = (_score(metric, translations, columns) for metric in (bleu, chrf))
+    columns = list(itertools.zip_longest(*references))
+    metrics = sacrebleu.BLEU(), sacrebleu.CHRF()
+    bleu, chrf = (_score(metric, translations, columns) for metric in metrics)
     equal = (text in lines for text, lines in zip(translations, references, strict=True))
-    return TranslationScores(
-        bleu=of_bleu[0],
-        chrf=of_chrf[0],
-        exact=sum(equal) / len(references),
-        bleu_low=of_bleu[1],
-        bleu_high=of_bleu[2],
-        chrf_low=of_chrf[1],
-        chrf_high=of_chrf[2],
-        bleu_signature=str(bleu.get_signature()),
-        chrf_signature=str(chrf.get_signature()),
-    )
+    exact = sum(equal) / len(references)
+    signatures = (str(metric.get_signature()) for metric in metrics)
+    return TranslationScores(bleu[0], chrf[0], exact, *bleu[1:], *chrf[1:], *signatures)
 
 
 def _score(
@@ -190,10 +176,7 @@ def _score(
 
 
 def milestone_figures(figures: Evaluation) -> dict[str, float]:
-    """Return what a log has of a milestone's evaluation on the validation data.
-
-    The ends of an interval are left out where they are unknown.
-    """
+    """Return what a log has of a milestone's evaluation; unknown ends of intervals are left out."""
     rounded = {
         "valid_loss": round(figures.loss, 4),
         "bleu": round(figures.bleu, 2),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from headwise.model.checkpoint import (
     CheckpointError,
@@ -89,8 +90,7 @@ def prepare(arguments: TrainArguments, data: Data, *, resume: bool) -> Prepared:
     """Create a new run, or open the run to resume.
 
     Raises:
-        CheckpointError: if a new run exists already, or the one to resume differs from the
-            arguments.
+        CheckpointError: if a new run is there already, or the one to resume is another.
         DataError: if no training pair or no validation pair can be used, or a sample is too long.
         ValueError: if a vocabulary size is too small.
     """
@@ -120,9 +120,8 @@ def describe_vocabulary(
 ) -> list[str]:
     """Return sentences on the vocabularies that were learned from training pairs.
 
-    A byte-pair encoding that has most rare words as single tokens is warned of: the model would
-    see each of these tokens too seldom to learn it, and could not put a word together from parts.
-    ``rarest`` is how often what becomes a token had to occur.
+    They warn of a byte-pair encoding that has most rare words as single tokens, each of which the
+    model would see too seldom to learn. ``rarest`` is how often a token had to occur.
     """
     sides = [("vocabulary", tokenizers.source, [text for pair in pairs for text in pair])]
     if not tokenizers.shared:
@@ -150,8 +149,7 @@ def describe_vocabulary(
 def rare_words_as_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
     """Return the share of the distinct rare words that are single tokens; 0 if none is rare.
 
-    Words of one character are left out: they are single tokens in every vocabulary. So are texts
-    that are too long to be read.
+    Words of one character, which always are, and texts that are too long are left out.
     """
     read = (text for text in texts if not is_too_long(text))
     counts = Counter(word for text in read for word in split_words(text) if len(word) > 1)
@@ -162,13 +160,13 @@ def rare_words_as_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
 
 def _counts(examples: Examples, model: TransformerConfig) -> Counts:
     """Count how often each token occurs in the examples."""
-    source, target = (
-        Counter(id for row in rows for id in row) for rows in (examples.sources, examples.targets)
-    )
-    return Counts(
-        source=[source[id] for id in range(model.source_vocab_size)],
-        target=[target[id] for id in range(model.target_vocab_size)],
-    )
+
+    def count(rows: list[list[int]], size: int) -> list[int]:
+        counts = Counter(chain.from_iterable(rows))
+        return [counts[id] for id in range(size)]
+
+    sizes = model.description.vocab_sizes
+    return Counts(*map(count, (examples.sources, examples.targets), sizes))
 
 
 def _encode(
@@ -202,12 +200,11 @@ def _samples(
 
 def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Examples, list[Sample]]:
     corpus, valid = data.train, data.valid
-    sizes = arguments.model.source_vocab_size, arguments.model.target_vocab_size
     try:
         tokenizers = TokenizerPair.train(
             corpus.pairs,
             kind=arguments.tokenizer,
-            vocab_sizes=sizes,
+            vocab_sizes=arguments.model.description.vocab_sizes,
             shared=arguments.model.tied == "all",
             rarest=arguments.rarest_token if arguments.tokenizer == "bpe" else 0,
         )
@@ -292,11 +289,8 @@ def train_sample_of(
     """Return the sample of the training pairs that the training of a run measures.
 
     ``corpus`` is its training data; ``left_out``, the names of the data whose texts were left out,
-    and ``max_pairs`` are what was given to its training.
-
-    Raises:
-        CheckpointError: if the run was converted, or these are not the data that it began with.
-        DataError: if there are fewer than ``max_pairs``.
+    and ``max_pairs`` are what was given to its training. Other data are a ``CheckpointError``, as
+    is a run that was converted.
     """
     training, source = run.info.training, run.info.data
     if training is None or source is None:

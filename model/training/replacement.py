@@ -97,9 +97,6 @@ class Place:
     target: tuple[TextSpan, ...]
 
 
-# --- finding names and numbers -----------------------------------------------------------------
-
-
 def common_words(texts: Iterable[str]) -> Callable[[str], bool]:
     """Return a function that says whether a capitalised word is also an ordinary word.
 
@@ -107,11 +104,7 @@ def common_words(texts: Iterable[str]) -> Callable[[str], bool]:
     in lower case more than once for every twenty times that they have it capitalised.
     """
     counts = Counter(word for text in texts for word in _WORD.findall(text))
-
-    def is_common(word: str) -> bool:
-        return counts[word.lower()] * 20 > counts[word]
-
-    return is_common
+    return lambda word: counts[word.lower()] * 20 > counts[word]
 
 
 def places(
@@ -125,10 +118,7 @@ def places(
     notations = notations_of(languages)
     spelled = set().union(*(notation.values for notation in notations or ()))
     names = [_names(text) for text in (source, target)]
-    numbers = [
-        _numbers(text, notation)
-        for text, notation in zip((source, target), notations or (None, None), strict=True)
-    ]
+    numbers = list(map(_numbers, (source, target), notations or (None, None)))
     found: list[Place] = []
     for word, spans in names[0].items():
         ordinary = word.lower() in spelled or is_common(word)
@@ -136,7 +126,7 @@ def places(
             found.append(Place("name", tuple(spans), tuple(names[1][word])))
     for value, spans in numbers[0].items():
         if len(spans) == len(numbers[1].get(value, ())):
-            kind = _kind(source[spans[0].start : spans[0].stop], source)
+            kind = _kind(source[slice(*spans[0])], source)
             found.append(Place(kind, tuple(spans), tuple(numbers[1][value])))
     return found
 
@@ -172,9 +162,6 @@ def _kind(number: str, source: str) -> PlaceKind:
     return "year" if re.fullmatch(r"1\d\d\d|20\d\d", number) else "number"
 
 
-# --- drawing new names and numbers -------------------------------------------------------------
-
-
 @cache
 def known_names() -> tuple[str, ...]:
     """Load the names of people and places in ``names.txt``, from many languages."""
@@ -200,15 +187,14 @@ def made_up_name(generator: random.Random) -> str:
         first, second = (generator.choice(known_names()) for _ in range(2))
         name = first[: generator.randint(2, len(first))] + second[generator.randint(1, 3) :]
     elif drawn < 0.8:
-        name = "".join(_syllable(generator) for _ in range(generator.randint(1, 4)))
+        name = ""
+        for _ in range(generator.randint(1, 4)):
+            parts = (generator.choice(part.split()) for part in (_ONSETS, _VOWELS, _CODAS))
+            onset, vowel, coda = parts
+            name += onset + vowel + (coda if generator.random() < 0.8 else "")
     else:
         name = "".join(generator.choices(string.ascii_lowercase, k=generator.randint(3, 9)))
     return name[0].upper() + name[1:]
-
-
-def _syllable(generator: random.Random) -> str:
-    onset, vowel, coda = (generator.choice(part.split()) for part in (_ONSETS, _VOWELS, _CODAS))
-    return onset + vowel + (coda if generator.random() < 0.8 else "")
 
 
 def draw_name(generator: random.Random) -> str:
@@ -259,16 +245,16 @@ def replaced(
 ) -> Pair:
     """Replace each place of a pair by another name or number, the same in both sentences."""
     notations = notations_of(languages)
-    changes: tuple[list[tuple[TextSpan, str]], list[tuple[TextSpan, str]]] = ([], [])
+    of_source: list[tuple[TextSpan, str]] = []
+    of_target: list[tuple[TextSpan, str]] = []
     for place in found:
         if place.kind == "name":
-            name = draw_name(generator)
-            new = name, name
+            here = there = draw_name(generator)
         else:
-            new = draw_number(place.kind, generator, notations)
-        changes[0].extend((span, new[0]) for span in place.source)
-        changes[1].extend((span, new[1]) for span in place.target)
-    return Pair(with_changes(source, changes[0]), with_changes(target, changes[1]))
+            here, there = draw_number(place.kind, generator, notations)
+        of_source += ((span, here) for span in place.source)
+        of_target += ((span, there) for span in place.target)
+    return Pair(with_changes(source, of_source), with_changes(target, of_target))
 
 
 def addressed(

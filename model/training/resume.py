@@ -29,12 +29,12 @@ from headwise.model.budget import why_too_large
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.config import TrainingConfig, to_dict
 from headwise.model.files import CheckpointError, read_bytes, read_json, write_folder
-from headwise.model.headers import require_whole, shapes_of
 from headwise.model.run_info import DataSource
+from headwise.model.training.batches import learning_rate
 from headwise.model.training.data import Data
 from headwise.model.training.options import TrainArguments
-from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
+from headwise.model.weights import require_whole, shapes_of
 
 _MOST_BYTES = 16 * 2**30
 """Most bytes of the saved weights and moments."""
@@ -64,10 +64,7 @@ def save_resume_state(
     """Write the state after ``step`` steps and ``tokens`` target tokens; remove earlier states.
 
     Since the last line of the log, ``unlogged_tokens`` tokens had a summed loss of
-    ``unlogged_loss`` nats.
-
-    Raises:
-        CheckpointError: if it cannot be written; the earlier state is then still there.
+    ``unlogged_loss`` nats. If it cannot be written, a CheckpointError, the earlier state stays.
     """
     tensors: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
@@ -75,21 +72,11 @@ def save_resume_state(
         for key, value in optimiser.state.get(parameter, {}).items():
             tensors[f"{key}/{name}"] = torch.as_tensor(value).detach().cpu().contiguous()
     target = run_folder / "resume" / f"step-{step:07d}"
+    unlogged = {"unlogged_loss": unlogged_loss, "unlogged_tokens": unlogged_tokens}
+    values = json.dumps({"step": step, "tokens": tokens, **unlogged}).encode()
     if not target.exists():  # the state of a step is the same each time
-        write_folder(
-            target,
-            {
-                "state.safetensors": safetensors.torch.save(tensors),
-                "state.json": json.dumps(
-                    {
-                        "step": step,
-                        "tokens": tokens,
-                        "unlogged_loss": unlogged_loss,
-                        "unlogged_tokens": unlogged_tokens,
-                    }
-                ).encode(),
-            },
-        )
+        saved = safetensors.torch.save(tensors)
+        write_folder(target, {"state.safetensors": saved, "state.json": values})
     for earlier, folder in _folders(run_folder).items():
         if earlier != step:
             shutil.rmtree(folder)
@@ -108,11 +95,7 @@ class ResumeState:
 
 
 def read_resume_state(run_folder: Path, model: Transformer) -> ResumeState:
-    """Read the latest saved state of a model, which may have no weights yet.
-
-    Raises:
-        CheckpointError: if that cannot be done, or the state is of another model.
-    """
+    """Read the latest saved state of a model; that of another model is a CheckpointError."""
     step = latest_resume_step(run_folder)
     if step is None:
         raise CheckpointError(
@@ -213,12 +196,12 @@ def changed_end(
             f"{folder}: a resumed training keeps its {', '.join(fixed)}; "
             f"give {' '.join(f'{option} {value}' for option, value in fixed.items())}"
         )
-    same_past = all(
-        learning_rate(s, old) == learning_rate(s, wanted) for s in range(1, step + 1)
-    ) and {s for s in old.all_milestones if s <= step} == {
-        s for s in wanted.all_milestones if s <= step
-    }
-    if not same_past or wanted.steps < step:
+
+    def past(training: TrainingConfig) -> list[float]:
+        rates = [learning_rate(s, training) for s in range(1, step + 1)]
+        return [*rates, *(s for s in training.all_milestones if s <= step)]
+
+    if past(old) != past(wanted) or wanted.steps < step:
         raise CheckpointError(
             f"{folder}: step {step:,} is behind it already, and the changed steps, decay or "
             "milestones would have made that part differ; leave them as they were"
@@ -230,8 +213,7 @@ def changed_end(
 def interrupt_between_steps() -> Iterator[Callable[[], bool]]:
     """Let Ctrl-C end a training between two steps; a second one exits at once.
 
-    What is yielded returns whether Ctrl-C was pressed. Only the main thread can handle Ctrl-C; in
-    another thread nothing changes.
+    What is yielded returns whether Ctrl-C was pressed; in another than the main thread never.
     """
     asked = threading.Event()
 

@@ -9,8 +9,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from headwise.model.interventions import decoding_work, encoding_work
 from headwise.model.transformer import Transformer
-from headwise.model.work import decoding_work, encoding_work
 from tests.model.pretrained.tiny import build
 
 

@@ -78,7 +78,7 @@ def sampled(
     Logits are divided by the temperature; then only the ``top_k`` likeliest tokens are kept, and of
     these the smallest set with a total probability of at least ``top_p`` (Holtzman et al. 2020), in
     the order of the library ``transformers``. Without top-k it is ``nucleus`` of
-    ``model/decoding/sampling.py``.
+    ``model/decoding/translation.py``.
 
     ``temperature`` and ``top_p`` are above 0; 1 changes nothing. ``top_k`` 0 keeps all.
     """

@@ -14,11 +14,11 @@ from headwise.model.checkpoint import Checkpoint
 from headwise.model.decoding.greedy import greedy
 from headwise.model.estimates import decoding_bytes, measuring_bytes
 from headwise.model.interface import Description
+from headwise.model.interventions import AT_A_TIME, decoding_work, encoding_work
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
-from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, batches_by_length
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS, STAGES
 from headwise.viz_app.measuring.checkpoints import (

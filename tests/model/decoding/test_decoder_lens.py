@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from headwise.model.config import EOS
-from headwise.model.decoding.decoder_lens import decoder_lens
-from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.greedy import decoder_lens, greedy
 from headwise.model.pretrained.families import families_of
-from headwise.model.pretrained.parameters import find
+from headwise.model.pretrained.parts import find
 from headwise.model.transformer import Transformer
 from tests.model.pretrained.tiny import FAMILY_NAMES, build, stack_of
 

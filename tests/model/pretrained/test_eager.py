@@ -17,7 +17,7 @@ import headwise.model.pretrained.model as wrapped
 from headwise.model.hooks import edit, hook_names
 from headwise.model.pretrained import attention
 from headwise.model.pretrained.attention import ATTENTION
-from headwise.model.pretrained.part import Part
+from headwise.model.pretrained.parts import Part
 from headwise.model.runs import open_run
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.viz_app.records.trace import AS_TRANSFORMERS, Trace

@@ -19,7 +19,7 @@ from headwise.model.interface import KINDS, Head, Kind, attention_path
 from headwise.model.masks import PADDING
 from headwise.model.pretrained.families import families_of
 from headwise.model.pretrained.model import PretrainedModel
-from headwise.model.pretrained.parameters import linear_parameters
+from headwise.model.pretrained.parts import linear_parameters
 from headwise.model.turned import PinnedRow, Turned
 from headwise.model.turning import turn
 from tests.model.pretrained.tiny import (

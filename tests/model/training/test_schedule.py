@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwise.model.config import TrainingConfig
-from headwise.model.training.schedule import learning_rate
+from headwise.model.training.batches import learning_rate
 from tests.floats import near
 
 

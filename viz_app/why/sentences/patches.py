@@ -24,11 +24,11 @@ from headwise.model.interface import (
     attention_path,
     parse_head,
 )
+from headwise.model.interventions import A_SECOND, decoding_work, encoding_work
 from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, difference_of
 from headwise.model.ties import rounding
 from headwise.model.turning import turn
-from headwise.model.work import A_SECOND, decoding_work, encoding_work
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.why.sentences.correspondence import Stretch, corresponding
