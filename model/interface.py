@@ -231,6 +231,12 @@ class Description:
                 raise ValueError(f"no head {head_name(head)}: expected one of {there}")
 
 
+Ids = Sequence[int]
+"""The ids of the tokens of a text."""
+Rows = Sequence[Ids]
+"""The ids of several texts."""
+
+
 @dataclass(frozen=True)
 class SpecialIds:
     """The ids of special tokens."""
@@ -289,23 +295,23 @@ class Vocabulary(Protocol):
     def unknown(self, text: str) -> list[str]:
         """Return the words of a text that are encoded as the unknown token, in order."""
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Ids) -> str:
         """Decode ids as text; special tokens are left out."""
 
-    def tokens(self, ids: Sequence[int]) -> list[str]:
+    def tokens(self, ids: Ids) -> list[str]:
         """Return the text of each token by itself; one that begins a word has a space before it.
 
         Bytes that are a part of a character are shown as ``<0xC3>``. Where a token says that a
         word ends (``</w>``) or goes on (``@@``), ``·`` is after one with which it goes on.
         """
 
-    def texts(self, ids: Sequence[int]) -> list[str]:
+    def texts(self, ids: Ids) -> list[str]:
         """Return the texts of tokens that follow one another, with a space where a word begins.
 
         Each token with a part of a character shows it, as ``é[1/2]`` and ``é[2/2]``.
         """
 
-    def words(self, ids: Sequence[int]) -> list[WordSpan]:
+    def words(self, ids: Ids) -> list[WordSpan]:
         """Split tokens into written words: spans in order, without gaps."""
 
 

@@ -26,7 +26,15 @@ from torch import Tensor
 
 from headwise.model.forced import forced_stream, log_probabilities, target_log_probabilities
 from headwise.model.hooks import Edit, edit
-from headwise.model.interface import KINDS, Description, Head, Kind, Seq2SeqModel, attention_path
+from headwise.model.interface import (
+    KINDS,
+    Description,
+    Head,
+    Ids,
+    Kind,
+    Seq2SeqModel,
+    attention_path,
+)
 from headwise.model.masks import PADDING
 from headwise.model.readings import Sublayer
 
@@ -94,11 +102,7 @@ def _multiply(factor: Tensor) -> Edit:
 
 
 def head_costs(
-    model: Seq2SeqModel,
-    source: Sequence[int],
-    target: Sequence[int],
-    *,
-    means: Mapping[Kind, Tensor] | None = None,
+    model: Seq2SeqModel, source: Ids, target: Ids, *, means: Mapping[Kind, Tensor] | None = None
 ) -> dict[Kind, Tensor]:
     """Compute the cost of ablating each head by itself: (L, H) for each kind, in nats.
 

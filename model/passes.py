@@ -17,10 +17,10 @@ from headwise.model.decoding.greedy import greedy
 from headwise.model.estimates import pass_bytes
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, edit, matching_names
-from headwise.model.interface import Seq2SeqModel, SpecialIds, Tokenizers
+from headwise.model.interface import Rows, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import PADDING, pad
 
-Texts = str | Sequence[str] | Sequence[Sequence[int]] | Tensor
+Texts = str | Sequence[str] | Rows | Tensor
 """A text, several, or ids: rows of a batch. Shorter rows of a tensor are filled up with ``PADDING``
 of ``model/masks.py``, as those that a pass returns."""
 _LEAVES = ("encoder.embedding.tokens", "decoder.embedding.tokens")
@@ -86,7 +86,7 @@ def run_with_cache(
     special = model.special_ids
     source_rows = _rows(sources, tokenizers.encode_source, "source", special)
 
-    def require(targets: Sequence[Sequence[int]]) -> None:
+    def require(targets: Rows) -> None:
         if model.device.type == "cpu":
             source, target = (max(map(len, rows)) for rows in (source_rows, targets))
             rows, about = len(source_rows), model.description

@@ -24,7 +24,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from headwise.model.config import BOS, EOS, PAD, UNK
-from headwise.model.interface import WordSpan
+from headwise.model.interface import Ids, WordSpan
 from headwise.model.spelling import BYTES, texts_of, word_spans
 from headwise.model.validation import (
     check_same_settings,
@@ -156,12 +156,12 @@ class Tokenizer:
         check_text(text)
         return self._inner.encode(text, add_special_tokens=False)
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Ids) -> str:
         """Decode ids; special tokens are left out, broken byte sequences become U+FFFD."""
         text = b"".join(self._bytes([id for id in ids if id >= len(SPECIAL_TOKENS)]))
         return text.decode(errors="replace").removeprefix(" ")
 
-    def _bytes(self, ids: Sequence[int]) -> list[bytes]:
+    def _bytes(self, ids: Ids) -> list[bytes]:
         """Return the bytes of each token; of a special one, those of its name."""
         tokens = [self._tokens[id] for id in ids]
         found = map(_BYTE.fullmatch, tokens)
@@ -170,13 +170,13 @@ class Tokenizer:
             for token, byte in zip(tokens, found, strict=True)
         ]
 
-    def tokens(self, ids: Sequence[int]) -> list[str]:
+    def tokens(self, ids: Ids) -> list[str]:
         return [self._tokens[id] for id in ids]
 
-    def texts(self, ids: Sequence[int]) -> list[str]:
+    def texts(self, ids: Ids) -> list[str]:
         return texts_of(self._bytes(ids))
 
-    def words(self, ids: Sequence[int]) -> list[WordSpan]:
+    def words(self, ids: Ids) -> list[WordSpan]:
         return word_spans(self._bytes(ids), [id < len(SPECIAL_TOKENS) for id in ids])
 
 
@@ -221,15 +221,15 @@ class WordTokenizer(Tokenizer):
         words = sorted(learned, key=learned.__getitem__)
         return cls(_assemble_words({word: id for id, word in enumerate([*SPECIAL_TOKENS, *words])}))
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Ids) -> str:
         """Join the words with the spacing of written text; unknown words are ``<unk>``."""
         shown = self.tokens([id for id in ids if id not in (PAD, BOS, EOS)])
         return _CONTRACTION.sub(r"\1", _NO_SPACE.sub("", " ".join(shown)))
 
-    def texts(self, ids: Sequence[int]) -> list[str]:
+    def texts(self, ids: Ids) -> list[str]:
         return self.tokens(ids)
 
-    def words(self, ids: Sequence[int]) -> list[WordSpan]:
+    def words(self, ids: Ids) -> list[WordSpan]:
         return [WordSpan(index, index + 1) for index in range(len(ids))]
 
 

@@ -25,25 +25,7 @@ from headwise.model.checkpoint import (
     weights_path,
 )
 from headwise.model.config import MOST_STEPS, TransformerConfig
-from headwise.model.conversion.layouts import (
-    FOUND_BY_NAME,
-    LayoutName,
-    Parts,
-    find_parts,
-    find_stacks,
-    positions_in,
-    rename,
-)
-from headwise.model.conversion.reading import (
-    USUAL,
-    ConvertedVocabulary,
-    SpecialNames,
-    as_float32,
-    check_tensors,
-    read_state_dict,
-    read_vocabularies,
-    untypable,
-)
+from headwise.model.conversion import layouts, reading
 from headwise.model.files import CheckpointError
 from headwise.model.run_info import RunInfo
 from headwise.model.tokenizer import TokenizerPair, WordTokenizer
@@ -64,7 +46,7 @@ class FromTorchArguments:
 
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """State dict of the model, as .pt or .safetensors."""
-    layout: LayoutName
+    layout: layouts.LayoutName
     """Implementation that the names of the tensors come from."""
     heads: int
     """Number of attention heads in every layer, which the file does not tell."""
@@ -91,9 +73,9 @@ class FromTorchArguments:
     max_length: int | None = None
     """Longest source or target, in tokens; by default the length of the positional table in the
     file, or 1,024 without one."""
-    special: Annotated[SpecialNames, tyro.conf.arg(name="")] = USUAL
+    special: Annotated[reading.SpecialNames, tyro.conf.arg(name="")] = reading.USUAL
     """Special tokens."""
-    parts: Annotated[Parts, tyro.conf.arg(name="")] = FOUND_BY_NAME
+    parts: Annotated[layouts.Parts, tyro.conf.arg(name="")] = layouts.FOUND_BY_NAME
     """Names in the file."""
     source_language: str = ""
     """Code of the source language, such as de."""
@@ -114,7 +96,7 @@ def convert_from_torch(arguments: FromTorchArguments) -> str:
         raise ValueError(f"step: expected 0 to {MOST_STEPS:,}, got {arguments.step:,}")
     if arguments.run in ("", ".", "..") or Path(arguments.run).name != arguments.run:
         raise ValueError(f"run: expected the name of a folder, got {arguments.run!r}")
-    vocabularies = read_vocabularies(
+    vocabularies = reading.read_vocabularies(
         arguments.source_vocab, arguments.target_vocab, arguments.special
     )
     if "<s>" in vocabularies[1].lacking:
@@ -175,7 +157,7 @@ def _check_same_run(arguments: FromTorchArguments, wanted: RunInfo) -> None:
 
 def _remarks(
     arguments: FromTorchArguments,
-    vocabularies: Sequence[ConvertedVocabulary],
+    vocabularies: Sequence[reading.ConvertedVocabulary],
     tokenizers: TokenizerPair,
 ) -> list[str]:
     """Say what differs from the other model."""
@@ -185,7 +167,7 @@ def _remarks(
             remarks.append(
                 f"the {side} vocabulary has no {lacking}: embedded as zeros, and never predicted"
             )
-        if odd := untypable(getattr(tokenizers, side)):
+        if odd := reading.untypable(getattr(tokenizers, side)):
             remarks.append(
                 f"{len(odd):,} of {vocabulary.size:,} {side} tokens cannot be typed, such as "
                 f"{', '.join(map(repr, odd[:3]))}: texts are split at {arguments.split} (--split)"
@@ -207,20 +189,22 @@ def _remarks(
 
 
 def _model(
-    arguments: FromTorchArguments, source: ConvertedVocabulary, target: ConvertedVocabulary
+    arguments: FromTorchArguments,
+    source: reading.ConvertedVocabulary,
+    target: reading.ConvertedVocabulary,
 ) -> Transformer:
     """Build the model and fill it with the weights of the file."""
     path, layout, heads = arguments.file, arguments.layout, arguments.heads
-    state = read_state_dict(path)
-    stacks = find_stacks(path, state, layout)
+    state = reading.read_state_dict(path)
+    stacks = layouts.find_stacks(path, state, layout)
     final_norms = tuple(f"{prefix}norm." for prefix, _ in stacks.values())
     in_stacks = (*final_norms, *(f"{prefix}layers." for prefix, _ in stacks.values()))
     inside = {name: tensor for name, tensor in state.items() if name.startswith(in_stacks)}
     outside = {name: tensor for name, tensor in state.items() if name not in inside}
-    parts = find_parts(path, outside, arguments.parts)
+    parts = layouts.find_parts(path, outside, arguments.parts)
     # The sizes that most tensors have: one may be of another shape, which is then said of it.
     d_model = mode(tensor.shape[-1] for tensor in inside.values() if tensor.dim())
-    expand = f".{rename('feed_forward.expand.', layout)}"
+    expand = f".{layouts.rename('feed_forward.expand.', layout)}"
     d_ff = mode([len(t) for name, t in inside.items() if expand in name and t.dim()] or [1])
     if heads < 1 or d_model % heads:
         raise ValueError(f"heads: expected a divisor of d_model {d_model}, got {heads}")
@@ -243,7 +227,7 @@ def _model(
     if output_bias in state:
         tables["unembedding.bias"] = (output_bias, target)
 
-    positions = positions_in(outside, d_model)
+    positions = layouts.positions_in(outside, d_model)
     longest = min(positions.values(), default=1024)
     config = TransformerConfig(
         source_vocab_size=len(source.rows),
@@ -270,12 +254,12 @@ def _model(
     places: dict[str, list[str]] = {}  # a tensor of theirs may hold several of ours, in this order
     for ours, (rows, *width) in shapes.items():
         if ours not in tables and (config.attention_bias or not ours.endswith("bias")):
-            stack, _, rest = rename(ours, layout).partition(".")
+            stack, _, rest = layouts.rename(ours, layout).partition(".")
             name = f"{stacks[stack][0]}{rest}"
             places.setdefault(name, []).append(ours)
             wanted[name] = (len(places[name]) * rows, *width)
-    check_tensors(path, state, wanted)
-    state = as_float32(path, state)
+    reading.check_tensors(path, state, wanted)
+    state = reading.as_float32(path, state)
 
     tensors = {ours: vocabulary.reorder(state[name]) for ours, (name, vocabulary) in tables.items()}
     for name, names in places.items():

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from headwise.model.decoding.greedy import Generation
-from headwise.model.interface import Seq2SeqModel
+from headwise.model.interface import Ids, Rows, Seq2SeqModel
 from headwise.model.ties import descending, rounding_of, top_k
 
 Outcome = Literal["kept", "ended", "dropped"]
@@ -79,7 +79,7 @@ class _Search:
         size: int,
         alpha: float,
         limit: int,
-        prefix: Sequence[int],
+        prefix: Ids,
         ends: Collection[int],
         early_stopping: bool,
     ) -> None:
@@ -162,11 +162,11 @@ class _Search:
 @torch.inference_mode()
 def beam_search(
     model: Seq2SeqModel,
-    sources: Sequence[Sequence[int]],
+    sources: Rows,
     *,
     size: int,
     alpha: float = 0.6,
-    prefix: Sequence[int] | None = None,
+    prefix: Ids | None = None,
     early_stopping: bool = False,
 ) -> list[Beam]:
     """Search for the likeliest target of each source, with at most ``size`` hypotheses a step.

@@ -8,13 +8,13 @@ ValueError. ``R`` rows still in the batch, ``V`` vocabulary size.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from headwise.model.hooks import capture, edit
-from headwise.model.interface import Seq2SeqModel
+from headwise.model.interface import Ids, Rows, Seq2SeqModel
 from headwise.model.masks import pad
 from headwise.model.placement import in_float32
 from headwise.model.ties import first_largest, first_largest_of
@@ -34,12 +34,7 @@ class Generation:
     All targets begin with ``prefix``, by default the model's start token.
     """
 
-    def __init__(
-        self,
-        model: Seq2SeqModel,
-        sources: Sequence[Sequence[int]],
-        prefix: Sequence[int] | None = None,
-    ) -> None:
+    def __init__(self, model: Seq2SeqModel, sources: Rows, prefix: Ids | None = None) -> None:
         special = model.special_ids
         self.prefix = [special.start] if prefix is None else list(prefix)
         """The ids with which every target begins."""
@@ -66,7 +61,7 @@ class Generation:
             logits = logits.index_fill(-1, self._never, -math.inf)
         return logits
 
-    def append(self, rows: Sequence[int], ids: Sequence[int]) -> None:
+    def append(self, rows: Ids, ids: Ids) -> None:
         """Select rows, in this order and possibly repeated, and append one token to each."""
         if list(rows) != list(range(self._rows)):
             selected = torch.tensor(rows, dtype=torch.long, device=self._model.device)
@@ -76,7 +71,7 @@ class Generation:
             self._cache.keep(selected)
         self._rows, self._new = len(rows), self._ids(ids)[:, None]
 
-    def _ids(self, ids: Sequence[int]) -> Tensor:
+    def _ids(self, ids: Ids) -> Tensor:
         return torch.tensor(ids, device=self._model.device)
 
 
@@ -86,9 +81,9 @@ Choose = Callable[[Tensor, list[int]], list[int]]
 
 def decode_step_by_step(
     model: Seq2SeqModel,
-    sources: Sequence[Sequence[int]],
+    sources: Rows,
     choose: Choose,
-    prefix: Sequence[int] | None = None,
+    prefix: Ids | None = None,
     *,
     keep_rows: bool = False,
 ) -> list[list[int]]:
@@ -119,11 +114,7 @@ def decode_step_by_step(
 
 @torch.inference_mode()
 def greedy(
-    model: Seq2SeqModel,
-    sources: Sequence[Sequence[int]],
-    prefix: Sequence[int] | None = None,
-    *,
-    keep_rows: bool = False,
+    model: Seq2SeqModel, sources: Rows, prefix: Ids | None = None, *, keep_rows: bool = False
 ) -> list[list[int]]:
     """Decode a batch of sources, choosing the likeliest token at every step.
 
@@ -146,10 +137,7 @@ def greedy(
 
 @torch.inference_mode()
 def decoder_lens(
-    model: Seq2SeqModel,
-    sources: Sequence[Sequence[int]],
-    layer: int,
-    prefix: Sequence[int] | None = None,
+    model: Seq2SeqModel, sources: Rows, layer: int, prefix: Ids | None = None
 ) -> list[list[int]]:
     """Decode a batch of sources from a layer of the encoder, as ``greedy`` does from the last.
 

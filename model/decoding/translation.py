@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import decode_step_by_step, greedy
-from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.interface import Ids, Rows, Seq2SeqModel, Tokenizers
 from headwise.model.ties import NEAR, descending
 
 
@@ -38,12 +38,12 @@ def nucleus(logits: Tensor, *, temperature: float, top_p: float) -> tuple[Tensor
 @torch.inference_mode()
 def sample(
     model: Seq2SeqModel,
-    sources: Sequence[Sequence[int]],
+    sources: Rows,
     *,
-    seeds: Sequence[int],
+    seeds: Ids,
     temperature: float = 1.0,
     top_p: float = 1.0,
-    prefix: Sequence[int] | None = None,
+    prefix: Ids | None = None,
 ) -> list[list[int]]:
     """Decode a batch by sampling.
 
@@ -134,7 +134,7 @@ def translate(
 
 
 def decode_in_batches(
-    sources: Sequence[Sequence[int]], batch_size: int, decode: Callable[[list[int]], list[Result]]
+    sources: Rows, batch_size: int, decode: Callable[[list[int]], list[Result]]
 ) -> list[Result]:
     """Call ``decode`` with the indices of batches of sources of similar length.
 
@@ -146,7 +146,7 @@ def decode_in_batches(
     return [found[place] for place in range(len(sources))]
 
 
-def sorted_batches(rows: Sequence[Sequence[int]], size: int) -> Iterator[list[int]]:
+def sorted_batches(rows: Rows, size: int) -> Iterator[list[int]]:
     """Yield the indices of all rows in batches of at most ``size``, longest rows first."""
     order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
     for start in range(0, len(order), size):
@@ -158,7 +158,7 @@ def _decode_batch(
     sources: list[list[int]],
     places: list[int],
     decoding: Decoding,
-    prefix: Sequence[int],
+    prefix: Ids,
 ) -> list[list[int]]:
     if decoding.temperature is not None:
         return sample(

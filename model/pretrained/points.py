@@ -150,10 +150,16 @@ class EmbeddingPoints(nn.Module):
         super().__init__()
         self.tokens = HookPoint()
         table, norm = (find(stack, at) for at in (family.position_table, family.embedding_norm))
+        embedding = stack.get_input_embeddings()
+        scale = getattr(stack, "embed_scale", 1.0)  # some scale outside of the module
+        if family.scale_embeddings:  # T5Gemma rounds the root to the type of its weights
+            dtype = embedding.weight.dtype
+            root = torch.tensor(embedding.embedding_dim**0.5, dtype=dtype, device="cpu")
+            scale = float(root)
         if family.token_norm:
             _pass_output(stack.get_submodule(family.token_norm), self.tokens)
         else:
-            self._scale_tokens(stack, family)
+            _pass_scaled(embedding, self.tokens, scale)
         if table is not None:
             self.positions = HookPoint()
             _pass_for_each_row(table, self.positions, find(stack, family.token_types))
@@ -161,16 +167,6 @@ class EmbeddingPoints(nn.Module):
             self.norm = NormPoints(norm)
         self.output = HookPoint()
         _pass_input(stack.get_submodule(family.layers)[0], self.output)
-
-    def _scale_tokens(self, stack: Any, family: Family) -> None:
-        embedding = stack.get_input_embeddings()
-        scale = getattr(stack, "embed_scale", 1.0)  # some scale outside of the module
-        if family.scale_embeddings:
-            # T5Gemma rounds the root to the type of its weights.
-            dtype = embedding.weight.dtype
-            root = torch.tensor(embedding.embedding_dim**0.5, dtype=dtype, device="cpu")
-            scale = float(root)
-        _pass_scaled(embedding, self.tokens, scale)
 
 
 class LayerPoints(nn.Module):
@@ -183,9 +179,19 @@ class LayerPoints(nn.Module):
             attentions["cross_attention"] = family.cross_attention
         is_merged = stack == "decoder" and family.is_merged
         for name, paths in attentions.items():
-            self._add_attention(name, layer, paths, family, is_half=is_merged)
+            attention = layer.get_submodule(paths.module)
+            relative = family.positions == "relative" and name == "self_attention"
+            computes = attention.get_submodule(family.projections[0].rpartition(".")[0])
+            is_capped = getattr(computes, family.score_cap, None) is not None
+            points = AttentionPoints(relative=relative, capped=is_capped)
+            if not is_merged:
+                # An attribute and no submodule: a hook point has one name, that in this tree.
+                object.__setattr__(computes, "hook_points", (points,))
+                _pass_output(attention.get_submodule(family.projections[-1]), points.output)
+            self.add_module(name, points)
+            self.add_module(f"{name}_residual", ResidualPoints(layer, paths))
         if is_merged:
-            attention: Any = layer.get_submodule(family.self_attention.module)
+            attention = layer.get_submodule(family.self_attention.module)
             halves = tuple(self.get_submodule(name) for name in attentions)
             object.__setattr__(attention, "hook_points", halves)
             _pass_halves(attention, attention.get_submodule(family.projections[-1]), halves)
@@ -195,21 +201,6 @@ class LayerPoints(nn.Module):
         self.feed_forward_residual = ResidualPoints(layer, paths)
         self.output = HookPoint()
         _pass_output(layer, self.output)
-
-    def _add_attention(
-        self, name: str, layer: nn.Module, paths: SublayerPaths, family: Family, *, is_half: bool
-    ) -> None:
-        attention = layer.get_submodule(paths.module)
-        relative = family.positions == "relative" and name == "self_attention"
-        computes = attention.get_submodule(family.projections[0].rpartition(".")[0])
-        is_capped = getattr(computes, family.score_cap, None) is not None
-        points = AttentionPoints(relative=relative, capped=is_capped)
-        if not is_half:
-            # An attribute and no submodule: a hook point has one name, that in this tree.
-            object.__setattr__(computes, "hook_points", (points,))
-            _pass_output(attention.get_submodule(family.projections[-1]), points.output)
-        self.add_module(name, points)
-        self.add_module(f"{name}_residual", ResidualPoints(layer, paths))
 
 
 class StackPoints(nn.Module):

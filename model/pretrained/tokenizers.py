@@ -7,7 +7,7 @@ that share it apart.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from transformers import AutoTokenizer
 
 from headwise.model.files import CheckpointError
-from headwise.model.interface import Languages, SpecialIds, WordSpan
+from headwise.model.interface import Ids, Languages, SpecialIds, WordSpan
 from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.languages import (
     choices_of,
@@ -110,7 +110,7 @@ class PretrainedVocabulary:
         # These tokenizers do not say where a token was.
         return [word for word in text.split() if unknown in self.encode(word)]
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Ids) -> str:
         shown = [id for id in ids if id not in self._special]
         of_source = getattr(self._tokenizer, "separate_vocabs", False) and not self._is_target
         if of_source or self._notation.decodes_with_marks:
@@ -118,16 +118,16 @@ class PretrainedVocabulary:
         with self._lock:
             return str(self._tokenizer.decode(shown)).strip()
 
-    def tokens(self, ids: Sequence[int]) -> list[str]:
+    def tokens(self, ids: Ids) -> list[str]:
         return [
             self._name(id) or self._notation.name(self._raw_tokens[id], added=id in self._added)
             for id in ids
         ]
 
-    def texts(self, ids: Sequence[int]) -> list[str]:
+    def texts(self, ids: Ids) -> list[str]:
         return texts_of(self._bytes(ids))
 
-    def words(self, ids: Sequence[int]) -> list[WordSpan]:
+    def words(self, ids: Ids) -> list[WordSpan]:
         if self.kind == "word":
             return [WordSpan(index, index + 1) for index in range(len(ids))]
         return word_spans(self._bytes(ids), [self._name(id) is not None for id in ids])
@@ -137,7 +137,7 @@ class PretrainedVocabulary:
         token = self._raw_tokens.get(id, f"<unused {id}>")
         return token if id in self._special or id not in self._raw_tokens else None
 
-    def _bytes(self, ids: Sequence[int]) -> list[bytes]:
+    def _bytes(self, ids: Ids) -> list[bytes]:
         names = [self._name(id) for id in ids]
         tokens = [
             self._notation.to_bytes(self._raw_tokens[id], added=id in self._added)

@@ -11,10 +11,11 @@ There are four changes, drawn in every epoch from the seed and the number of the
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 
 from headwise.model.config import BOS, EOS, TrainingConfig
+from headwise.model.interface import Rows
 from headwise.model.tokenizer import Tokenizer, TokenizerPair, byte_tokens
 from headwise.model.training.data import Encoded, Examples, Pair
 from headwise.model.training.replacement import Place, addressed, common_words, places, replaced
@@ -24,12 +25,7 @@ MOST_JOINED = 8
 
 
 def join_pairs(
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    *,
-    probability: float,
-    max_tokens: int,
-    generator: random.Random,
+    sources: Rows, targets: Rows, *, probability: float, max_tokens: int, generator: random.Random
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Shuffle pairs and join some of them.
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor
 
 from headwise.model.config import TrainingConfig
+from headwise.model.interface import Rows
 from headwise.model.masks import pad
 from headwise.model.training.data import Encoded
 
@@ -55,12 +56,7 @@ def shuffled(size: int, *, batch_pairs: int, seed: int, epoch: int) -> list[list
 
 
 def bucketed(
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    *,
-    batch_tokens: int,
-    seed: int,
-    epoch: int,
+    sources: Rows, targets: Rows, *, batch_tokens: int, seed: int, epoch: int
 ) -> list[list[int]]:
     """Return batches of example indices, every example once, in random order.
 

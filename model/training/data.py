@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from headwise.model.interface import Tokenizers
+from headwise.model.interface import Rows, Tokenizers
 from headwise.model.tokenizer import count_words
 from headwise.model.validation import is_too_long
 
@@ -25,7 +25,7 @@ MOST_HELD_BACK = 2_000
 MOST_SAMPLED = 1_000
 """Most pairs of the sample of training pairs."""
 
-Encoded = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
+Encoded = tuple[Rows, Rows]
 """Source ids and target ids of some pairs."""
 
 

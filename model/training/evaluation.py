@@ -18,7 +18,7 @@ from torch import Tensor
 from headwise.model.decoding.translation import GREEDY, Decoding, sorted_batches, translate
 from headwise.model.files import CheckpointError, read_log, write_log
 from headwise.model.forced import forced_stream
-from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.interface import Rows, Seq2SeqModel, Tokenizers
 from headwise.model.masks import PADDING, pad
 from headwise.model.training.data import Pair, encode_pairs, references_by_source
 
@@ -78,11 +78,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0) ->
 
 @torch.inference_mode()
 def mean_loss(
-    model: Seq2SeqModel,
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    *,
-    batch_size: int = 64,
+    model: Seq2SeqModel, sources: Rows, targets: Rows, *, batch_size: int = 64
 ) -> tuple[float, int]:
     """Compute the mean cross-entropy in nats per target token, and the number of tokens."""
     total, tokens = 0.0, 0

@@ -42,22 +42,19 @@ SPELLED = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 20, 30, 40, 50, 60)
 
 NOTATIONS = {
     "en": Notation(
-        group=",",
-        decimal=".",
-        words="two three four five six seven eight nine ten eleven twelve fifteen "
-        "twenty thirty forty fifty sixty",
+        *(",", "."),
+        "two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty "
+        "fifty sixty",
     ),
     "es": Notation(
-        group=".",
-        decimal=",",
-        words="dos tres cuatro cinco seis siete ocho nueve diez once doce quince "
-        "veinte treinta cuarenta cincuenta sesenta",
+        *(".", ","),
+        "dos tres cuatro cinco seis siete ocho nueve diez once doce quince veinte treinta "
+        "cuarenta cincuenta sesenta",
     ),
     "de": Notation(
-        group=".",
-        decimal=",",
-        words="zwei drei vier fünf sechs sieben acht neun zehn elf zwölf fünfzehn "
-        "zwanzig dreißig vierzig fünfzig sechzig",
+        *(".", ","),
+        "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf fünfzehn zwanzig dreißig "
+        "vierzig fünfzig sechzig",
     ),
 }
 """Notation of each language; for other languages only plain digits are recognised."""
