@@ -15,6 +15,8 @@ from headwise.model.training.data import DataError
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 
 LINE = '{"en": "a", "es": "b"}\n'
+NESTED = '{"translation": {"en": "a", "es": "b"}}\n'
+TWO_FIELDS = "expected 2 fields as in the first line"
 
 
 def refused(path: Path, content: str | bytes, columns: tuple[str, str] | None = None) -> str:
@@ -46,11 +48,7 @@ CSV = "expected fields between commas, those with quotes in quotes and theirs do
         ("a.csv", 'en,es\na,b\n"c,d\n' + "e,f\n" * 9, f", line 3: {CSV}(unexpected end of data)"),
         ("a.csv", 'en,es\n"a"b,c\n', f", line 2: {CSV}(',' expected after '\"')"),
         # Lines are counted within fields too.
-        (
-            "a.csv",
-            'en,es\n"a\nb",c\nd\n',
-            ", line 4: expected 2 fields as in the first line, got 1",
-        ),
+        ("a.csv", 'en,es\n"a\nb",c\nd\n', f", line 4: {TWO_FIELDS}, got 1"),
         ("a.txt", LINE, f"{OTHER_KIND}'.txt'"),
         ("noend", LINE, f"{OTHER_KIND}'noend'"),
         (".tsv", LINE, f"{OTHER_KIND}'.tsv'"),
@@ -76,14 +74,8 @@ def test_a_file_without_pairs_is_refused(
         ('{"translation": "a"}\n', "line 1: expected a column 'en', got 'translation'"),
         ('{"en": 5, "es": "b"}\n', "line 1: expected two texts, got 5 and 'b'"),
         (LINE + '{"en": ["a"], "es": "b"}\n', r"line 2: expected two texts, got \['a'\] and 'b'"),
-        (
-            '{"translation": {"en": "a", "es": "b"}}\n{"translation": {"en": "c"}}\n',
-            "line 2: expected a column 'es', got 'en'",
-        ),
-        (
-            '{"translation": {"en": "a", "es": "b"}}\n{"translation": null}\n',
-            "line 2: expected a column 'en', got 'translation'",
-        ),
+        (NESTED + '{"translation": {"en": "c"}}', "line 2: expected a column 'es', got 'en'"),
+        (NESTED + '{"translation": null}', "line 2: expected a column 'en', got 'translation'"),
         ("[" * 100_000, r"line 1: expected a JSON object \(.*recursion"),
         (LINE + r'{"en": "\ud800", "es": "b"}', "line 2: expected text, got half a character"),
     ],
@@ -102,8 +94,8 @@ NAME_THEM = (
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("en es\na b\na", ", line 3: expected 2 fields as in the first line, got 1"),
-        ("en es\n\na b c", ", line 3: expected 2 fields as in the first line, got 3"),
+        ("en es\na b\na", f", line 3: {TWO_FIELDS}, got 1"),
+        ("en es\n\na b c", f", line 3: {TWO_FIELDS}, got 3"),
         ("en es en\na b c", ", line 1: a column stands there twice: ['en', 'es', 'en']"),
         ("The El\ncat gato", f", line 1: expected a column 'en', got 'The', 'El'{NAME_THEM}"),
         ("en|es\na|b", f", line 1: expected a column 'en', got 'en|es'{NAME_THEM}"),

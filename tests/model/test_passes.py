@@ -11,7 +11,7 @@ from torch import Tensor
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.greedy import greedy
 from headwise.model.hooks import edit, hook_names
-from headwise.model.masks import PADDING
+from headwise.model.masks import PADDING, pad
 from headwise.model.passes import run_with_cache
 from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near, near
@@ -35,9 +35,7 @@ def test_texts_and_ids_give_the_same_with_the_models_own_targets(
     ids = [tokenizers.encode_source(text) for text in TEXTS]
     logits, cache = run_with_cache(precise, tokenizers, TEXTS)
     assert set(cache) == set(hook_names(precise))
-    padded = torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor(row) for row in ids], batch_first=True, padding_value=PADDING
-    )
+    padded = pad(ids)
     assert torch.equal(cache.source_ids, padded)
     for row, target in zip(cache.target_ids.tolist(), greedy(precise, ids), strict=True):
         assert row[: len(target)] == target

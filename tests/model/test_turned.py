@@ -110,9 +110,9 @@ def test_what_cannot_be_turned_is_refused(
         )
 
 
-def test_heads_of_strength_1_are_left_out() -> None:
-    turned = Turned.of({HEAD: 1.0, ("cross", 0, 0): 0, ("cross", 0, 1): 2})
-    assert turned.strengths == ((("cross", 0, 0), 0), (("cross", 0, 1), 2))
+def test_heads_of_strength_1_are_left_out_and_one_that_writes_the_opposite_is_not_off() -> None:
+    turned = Turned.of({HEAD: 1.0, ("cross", 0, 0): 0, ("cross", 0, 1): 2, ("cross", 0, 2): -1})
+    assert turned.strengths == tuple((("cross", 0, n), to) for n, to in enumerate((0, 2, -1)))
     assert turned.are_off == (("cross", 0, 0),)
     assert not Turned.of({HEAD: 1.0})
 
@@ -323,8 +323,3 @@ def test_costs_by_means_equal_those_of_each_head_replaced_by_hand(model: Transfo
     assert all(torch.equal(off[kind], none[kind]) for kind in KINDS)
     with pytest.raises(ValueError, match="means of heads: expected shapes"):
         head_costs(model, SOURCE, target, means=means | {"cross": means["cross"][:1]})
-
-
-def test_a_head_that_writes_the_opposite_is_not_off() -> None:
-    turned = Turned.of({("cross", 0, 0): -1.0, ("cross", 0, 1): 0.0, ("cross", 0, 2): 2.0})
-    assert turned.are_off == (Head("cross", 0, 1),)

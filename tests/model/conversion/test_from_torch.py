@@ -231,53 +231,34 @@ def without(name: str) -> Callable[[State], State]:
     return lambda state: {key: tensor for key, tensor in state.items() if key != name}
 
 
+def put(name: str, *shape: int, of: float = 1.0) -> Callable[[State], State]:
+    return lambda state: state | {name: torch.full(shape, of)}
+
+
 IN = "transformer.encoder.layers.1.self_attn.in_proj_weight"
+NORM, SOURCE, OUT = "transformer.decoder.layers.0.norm", "src_tok_emb", "generator"
+NO_MATRIX = r"matrix \(V, D\), got none; name it by --source-embedding; there are"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (without(IN), r"the model, 1 in all: .*1\.self_.*weight: expected \(42, 14\), got none"),
+        (put(IN, D, D), r"in_proj_weight: expected \(42, 14\), got \(14, 14\)"),
+        (put(f"{NORM}4.weight", D), r"\.0\.norm4\.weight: expected no such tensor, got \(14,\)"),
         (
-            without(IN),
-            r"do not fit the model, 1 in all: .*1\.self_.*_weight: expected \(42, 14\), got none",
+            put("pos_embedding", 1, LONGEST, D),
+            r"pos_embedding: .* got \(1, 31, 14\); positions can",
         ),
-        (
-            lambda s: s | {IN: torch.ones(D, D)},
-            r"in_proj_weight: expected \(42, 14\), got \(14, 14\)",
-        ),
-        (
-            lambda s: s | {"transformer.decoder.layers.0.norm4.weight": torch.ones(D)},
-            r"decoder\.layers\.0\.norm4\.weight: expected no such tensor, got \(14,\)",
-        ),
-        (
-            lambda s: s | {"pos_embedding": torch.randn(1, LONGEST, D)},
-            r"pos_embedding: expected no such .*, got \(1, 31, 14\); positions can only be the",
-        ),
-        (
-            lambda s: s | {"src_tok_emb.weight": torch.ones(len(GERMAN), D + 2)},
-            r"src_tok_emb\.weight: expected \(11, 14\), got \(11, 16\)",
-        ),
-        (
-            without("src_tok_emb.weight"),
-            r"expected one matrix \(V, D\), got none; name it by --source-embedding; there are "
-            r"tgt_tok_emb\.weight, generator\.weight",
-        ),
-        (
-            lambda s: s | {"second_generator.weight": torch.ones(D, D)},
-            r"generator: expected one matrix .* got generator\.weight, second_generator\.weight",
-        ),
+        (put(f"{SOURCE}.weight", 11, D + 2), rf"{SOURCE}\.weight: .*\(11, 14\), got \(11, 16\)"),
+        (without(f"{SOURCE}.weight"), rf"{NO_MATRIX} tgt_tok_emb\.weight, generator\.weight"),
+        (put("second_generator.weight", D, D), rf"{OUT}.* got {OUT}\.weight, second_{OUT}\.weight"),
         (
             lambda s: {n: t for n, t in s.items() if "decoder" not in n},
             r"expected the layers of one encoder, .* encoders .* and decoders \[\]; is --layout",
         ),
-        (
-            lambda s: s | {"generator.bias": torch.full((len(ENGLISH),), torch.nan)},
-            r"generator\.bias: expected a tensor of finite .*, got others: the training diverged",
-        ),
-        (
-            lambda s: s | {"ids": torch.arange(5)},
-            r"ids: expected .*, got torch\.int64; leave it out",
-        ),
+        (put(f"{OUT}.bias", len(ENGLISH), of=torch.nan), rf"{OUT}\.bias: .* the training diverged"),
+        (lambda s: {**s, "ids": torch.arange(5)}, r"ids: .* got torch\.int64; leave it out"),
         (lambda s: {**s, "epoch": 3}, r"epoch: expected a tensor .* got int"),
         (list, r"expected a state dict, got list; write it by torch\.save\(model\.st"),
         (lambda s: {}, r"expected a state dict, got dict"),
@@ -285,10 +266,7 @@ IN = "transformer.encoder.layers.1.self_attn.in_proj_weight"
             {"layout": "annotated-transformer"},
             r"such as decoder\.layers\.0\.src_attn; got encoders",
         ),
-        (
-            {"parts": Parts(generator="generator.bias")},
-            r"generator: expected one matrix \(V, D\), got generator\.bias; name it by --generator",
-        ),
+        ({"parts": Parts(generator=f"{OUT}.bias")}, rf"got {OUT}\.bias; name it by --generator"),
         ({"heads": 4}, "heads: expected a divisor of d_model 14, got 4"),
         ({"heads": 0}, "heads: expected a divisor of d_model 14, got 0"),
         ({"step": -1}, "step: expected 0 to 9,999,999, got -1"),
@@ -365,6 +343,9 @@ def test_a_file_with_code_or_damage_is_refused(
 # Vocabularies
 
 
+FOUR = b"<pad>\n<unk>\n</s>\na\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "special", "message"),
     [
@@ -378,16 +359,11 @@ def test_a_file_with_code_or_damage_is_refused(
         ("v.txt", b"\xff", USUAL, "expected text in UTF-8"),
         (
             "v.txt",
-            b"<pad>\n<unk>\n</s>\na\n",
+            FOUR,
             SpecialNames(start="</s>"),
-            "four different special tokens, got '</s>' beside another",
+            "four different special tokens, got '</s>' bes",
         ),
-        (
-            "v.txt",
-            b"<pad>\n<unk>\n</s>\na\n",
-            SpecialNames(end="a"),
-            "'</s>' beside another of its meaning; name",
-        ),
+        ("v.txt", FOUR, SpecialNames(end="a"), "'</s>' beside another of its meaning; name"),
         ("v.txt", b"<pad>\na\n", SpecialNames(end="stop"), "there is no 'stop', which --end names"),
     ],
 )

@@ -28,19 +28,35 @@ KINDS: dict[str, dict[str, Any]] = {
 CONFIG, WEIGHTS = adapters.CONFIG, adapters.WEIGHTS
 
 
-def adapt(base: Path, folder: Path, kind: str = "LORA", seed: int = 0, **changes: Any) -> Any:
-    """Write an adapter with random weights, as a training leaves it; return what PEFT runs."""
+def adapt(
+    base: Path,
+    folder: Path,
+    kind: str = "LORA",
+    seed: int = 0,
+    *,
+    tokens: int = 0,
+    save: Any = "auto",
+    **changes: Any,
+) -> Any:
+    """Write an adapter with random weights, as a training leaves it; return what PEFT runs.
+
+    It may have some ``tokens`` more than its base, whose places are counted from their end.
+    """
     torch.manual_seed(seed)
     config = {"LORA": peft.LoraConfig, "IA3": peft.IA3Config}[kind]
     with quiet():
         model = AutoModelForSeq2SeqLM.from_pretrained(base)
+        if tokens:
+            model.resize_token_embeddings(model.config.vocab_size + tokens)
+        if last := changes.get("trainable_token_indices"):
+            changes["trainable_token_indices"] = [model.config.vocab_size + at for at in last]
         adapted = peft.get_peft_model(
             model, config(task_type="SEQ_2_SEQ_LM", **(KINDS[kind] | changes))
         )
         for parameter in adapted.parameters():
             if parameter.requires_grad:
                 parameter.data = torch.randn_like(parameter)
-        adapted.save_pretrained(folder)
+        adapted.save_pretrained(folder, save_embedding_layers=save)
     return adapted.eval()
 
 
@@ -198,22 +214,10 @@ def test_a_base_gets_the_tokens_with_which_its_adapter_was_trained(
     make_folder: MakeFolder, tmp_path: Path, family: str, changes: dict[str, Any]
 ) -> None:
     base, folder = make_folder(family), tmp_path / "adapter"
-    values = {"tokens": 3, "save": "auto", "target_modules": ["q", "q_proj"]} | changes
-    tokens, save = values.pop("tokens"), values.pop("save")
-    torch.manual_seed(0)
+    values = {"tokens": 3, "target_modules": ["q", "q_proj"]} | changes
+    tokens, before = values["tokens"], open_folder(base, "base").description.source_vocab_size
+    adapted = adapt(base, folder, **values)
     with quiet():
-        model = AutoModelForSeq2SeqLM.from_pretrained(base)
-        before = model.config.vocab_size
-        if tokens:
-            model.resize_token_embeddings(before + tokens)
-        if last := values.get("trainable_token_indices"):
-            values["trainable_token_indices"] = [before + tokens + place for place in last]
-        config = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", r=3, **values)
-        adapted = peft.get_peft_model(model, config).eval()
-        for parameter in adapted.parameters():
-            if parameter.requires_grad:
-                parameter.data = torch.randn_like(parameter)
-        adapted.save_pretrained(folder, save_embedding_layers=save)
         tokenizer = AutoTokenizer.from_pretrained(base)
         tokenizer.add_tokens(["<one>", "<two>", "<three>"][:tokens])
         tokenizer.save_pretrained(folder)

@@ -175,7 +175,7 @@ NOT_OF_TEXTS = "cannot be opened: it is an encoder-decoder, but not of text into
         (
             CONFIG,
             {"decoder_start_token_id": None},
-            'got None; add a line to config.json, such as "decoder_start_token_id": 1',
+            'None; add a line .* "decoder_start_token_id": 1',
         ),
         (CONFIG, {"pad_token_id": 10**6}, ""),
         (CONFIG, {"eos_token_id": []}, ""),

@@ -412,12 +412,3 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(
         exec(command[1], {})
     model = PretrainedRun(folder, "t5").load(0).model
     assert torch.equal(model.embedding_table("source"), weights["shared.weight"])
-
-
-def test_pickled_checkpoints_of_a_training_are_refused_with_the_command(training: Path) -> None:
-    for path in training.glob(f"*/{WEIGHTS}"):
-        path.rename(path.with_name("pytorch_model.bin"))
-    with pytest.raises(
-        CheckpointError, match=r"checkpoint-20, checkpoint-100: pickled .*convert them"
-    ):
-        open_run(str(training)).steps()

@@ -108,12 +108,8 @@ def _pair_settings(name: str) -> dict[str, Any]:
         },
     }
     if decoder == "gpt2":
-        names = {
-            "hidden_size": "n_embd",
-            "num_hidden_layers": "n_layer",
-            "intermediate_size": "n_inner",
-        }
-        names |= {"num_attention_heads": "n_head"}
+        names = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer"}
+        names |= {"intermediate_size": "n_inner", "num_attention_heads": "n_head"}
         stacks["decoder"] = {names.get(k, k): v for k, v in stacks["decoder"].items()}
         stacks["decoder"] |= {"n_positions": 43, "pad_token_id": None}
     whole = {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 4}
@@ -350,6 +346,13 @@ def _sentencepiece(path: Path, texts: list[str], size: int) -> list[tuple[str, f
     return [(trained.id_to_piece(i), trained.get_score(i)) for i in ids]
 
 
+def _pieces(path: Path, texts: Texts, first: tuple[str, ...]) -> list[tuple[str, float]]:
+    """Train one for both languages; special tokens are the first."""
+    trained = _sentencepiece(path, texts["en"] + texts["es"], 250)
+    special = [(token, 0.0) for token in first]
+    return special + [token for token in trained if token[0] not in first]
+
+
 def _bpe(texts: Texts, split: Any, size: int, **settings: Any) -> dict[str, Any]:
     """Train a byte-pair encoding; return its tokens and merges."""
     inner = Tokenizer(models.BPE())
@@ -407,9 +410,7 @@ def _make_marian(folder: Path, texts: Texts, *, separate: bool = False) -> None:
 def _make_t5(folder: Path, texts: Texts) -> None:
     from transformers import T5Tokenizer
 
-    trained = _sentencepiece(folder / "spiece.model", texts["en"] + texts["es"], 250)
-    first: list[Any] = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
-    tokens = first + [token for token in trained if token[0] not in ("</s>", "<unk>")]
+    tokens = _pieces(folder / "spiece.model", texts, ("<pad>", "</s>", "<unk>"))
     tokenizer = T5Tokenizer(vocab=tokens, extra_ids=3)
     tokenizer.save_pretrained(folder)
     task = {"prefix": "translate English to Spanish: "}
@@ -436,9 +437,7 @@ def _make_nllb(folder: Path, texts: Texts) -> None:
 def _make_mbart(folder: Path, texts: Texts) -> None:
     from transformers import MBartTokenizer
 
-    trained = _sentencepiece(folder / "sentencepiece.bpe.model", texts["en"] + texts["es"], 250)
-    first: list[Any] = [(token, 0.0) for token in _SPECIAL]
-    tokens = first + [token for token in trained if token[0] not in _SPECIAL]
+    tokens = _pieces(folder / "sentencepiece.bpe.model", texts, _SPECIAL)
     tokenizer = MBartTokenizer(vocab=tokens, src_lang="en_XX", tgt_lang="es_XX")
     tokenizer.save_pretrained(folder)
     start = tokenizer.convert_tokens_to_ids("es_XX")
@@ -486,9 +485,7 @@ def _make_camembert_to_xlm_roberta(folder: Path, texts: Texts) -> None:
     """One tokenizer for both, XLM-R's, of which padding has the id 1."""
     from transformers import XLMRobertaTokenizer
 
-    trained = _sentencepiece(folder / "sentencepiece.bpe.model", texts["en"] + texts["es"], 250)
-    first: list[Any] = [(token, 0.0) for token in _SPECIAL]
-    tokens = first + [token for token in trained if token[0] not in _SPECIAL]
+    tokens = _pieces(folder / "sentencepiece.bpe.model", texts, _SPECIAL)
     tokenizer = XLMRobertaTokenizer(vocab=tokens)
     tokenizer.save_pretrained(folder)
     special = {"pad_token_id": 1, "decoder_start_token_id": 0, "eos_token_id": 2}

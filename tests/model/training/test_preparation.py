@@ -83,7 +83,7 @@ def test_run_json_has_the_arguments(
     [
         (
             {"learning_rate": 0.5},
-            "keeps its --training.learning-rate; give --training.learning-rate 0.02",
+            "keeps its --training.learning-rate; give --t.*learning-rate 0.02",
         ),
         (
             {"seed": 9, "accumulate": 1},

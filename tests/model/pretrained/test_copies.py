@@ -1,30 +1,119 @@
-"""The pass that ``transformers`` itself computes, and the check of each trace against it.
-
-``test_bare.py`` has that it holds, for all families.
-"""
+"""Further checkpoints of a training are filled into copies of the modules of its first."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import PreTrainedModel
 
 import headwise.model.pretrained.model as wrapped
+from headwise.model.files import CheckpointError
 from headwise.model.hooks import edit, hook_names
+from headwise.model.interface import Seq2SeqModel
 from headwise.model.pretrained import attention
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.parts import Part
+from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.runs import open_run
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.viz_app.records.trace import AS_TRANSFORMERS, Trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.model.pretrained.tiny import MakeFolder, Twins, build, inputs, run
+from tests.model.pretrained.tiny import FOLDERS, WEIGHTS, MakeFolder, Twins, build, inputs, run
 
-TEXT, TARGET = "The cat sleeps.", "El gato duerme."
+SOURCE, TARGET = torch.tensor([[3, 5, 4, 6]]), torch.tensor([[1, 7, 8]])
+
+
+@pytest.fixture(params=FOLDERS)
+def two(request: pytest.FixtureRequest, make_folder: MakeFolder, tmp_path: Path) -> Path:
+    """The folder of a training of each family, with two checkpoints whose weights differ."""
+    return _two(make_folder(request.param), tmp_path)
+
+
+def _two(single: Path, root: Path) -> Path:
+    for step in (1, 2):
+        place = shutil.copytree(single, root / "training" / f"checkpoint-{step}")
+        weights = load_file(place / WEIGHTS)
+        save_file({name: step * x for name, x in weights.items()}, place / WEIGHTS)
+    return root / "training"
+
+
+def _logits(model: Seq2SeqModel) -> torch.Tensor:
+    with torch.inference_mode():
+        return model.unembed(model.decode(TARGET, *model.encode(SOURCE)))
+
+
+def test_a_second_checkpoint_is_as_if_it_were_the_only_one(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = PretrainedRun(two, "alone").load(2).model
+    run = PretrainedRun(two, "both")
+    first = run.load(1).model
+    before = _logits(first)
+    monkeypatch.delattr(PreTrainedModel, "from_pretrained")  # which is not asked again
+    second = run.load(2).model
+    assert torch.equal(_logits(second), _logits(expected))
+    assert torch.equal(_logits(first), before)
+    assert not torch.equal(before, _logits(second))
+    reference = second.reference(SOURCE, TARGET).logits
+    torch.testing.assert_close(_logits(second), reference, rtol=1e-4, atol=1e-4)
+
+
+def test_a_checkpoint_with_other_tensors_is_refused_as_the_first_would_be(
+    make_folder: MakeFolder, tmp_path: Path
+) -> None:
+    folder = _two(make_folder("marian"), tmp_path)
+    path = folder / "checkpoint-2" / WEIGHTS
+    weights = load_file(path)
+    lost = next(name for name in weights if "layers.1" in name)
+    save_file({name: x for name, x in weights.items() if name != lost}, path)
+    run = PretrainedRun(folder, "both")
+    run.load(1)
+    with pytest.raises(CheckpointError, match=f"missing tensors: {lost}"):
+        run.load(2)
+
+
+def test_weights_that_are_not_numbers_are_refused_in_a_second_checkpoint(
+    make_folder: MakeFolder, tmp_path: Path
+) -> None:
+    folder = _two(make_folder("t5"), tmp_path)
+    path = folder / "checkpoint-2" / WEIGHTS
+    weights = load_file(path)
+    name = sorted(weights)[0]
+    weights[name].view(-1)[0] = float("nan")
+    save_file(weights, path)
+    run = PretrainedRun(folder, "both")
+    run.load(1)
+    with pytest.raises(CheckpointError, match="expected finite numbers"):
+        run.load(2)
+
+
+def test_a_file_is_hashed_once_until_it_is_another(
+    make_folder: MakeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = PretrainedRun(_two(make_folder("t5"), tmp_path), "both")
+    before = run.load(1).sha256
+    with monkeypatch.context() as patch:
+        patch.delattr(hashlib, "file_digest")  # which reads it
+        assert run.sha256(1) == before
+    path = run.weights_path(1)
+    weights = load_file(path)
+    save_file({name: 3 * x for name, x in weights.items()}, path)
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))  # however coarse the system's clock is
+    assert run.sha256(1) != before
+    assert run.load(1).sha256 == run.sha256(1)
+
+
+TEXT, TRANSLATION = "The cat sleeps.", "El gato duerme."
 
 
 def _hide_end(patch: pytest.MonkeyPatch) -> None:
@@ -74,7 +163,7 @@ def test_an_error_that_is_in_all_our_passes_fails_the_check_and_no_other(
     opened = open_run(str(make_folder(name)))
     model = opened.load(0).model
     broken(monkeypatch)
-    checks = run_trace(model, opened.tokenizers, TEXT, TARGET).checks
+    checks = run_trace(model, opened.tokenizers, TEXT, TRANSLATION).checks
     assert [check.name for check in checks if not check.passed] == [AS_TRANSFORMERS]
 
 
@@ -83,7 +172,7 @@ def test_it_is_absent_where_a_pass_is_edited(make_folder: MakeFolder) -> None:
     model = opened.load(0).model
 
     def checked(turned: Turned = AS_IT_IS) -> bool:
-        trace: Trace = run_trace(model, opened.tokenizers, TEXT, TARGET, turned=turned)
+        trace: Trace = run_trace(model, opened.tokenizers, TEXT, TRANSLATION, turned=turned)
         return AS_TRANSFORMERS in [check.name for check in trace.checks]
 
     assert checked()
