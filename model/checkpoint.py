@@ -16,17 +16,8 @@ from typing import Any
 
 import torch
 
+from headwise.model import files
 from headwise.model.config import TrainingConfig, TransformerConfig
-from headwise.model.files import (
-    MOST_OF_LOG,
-    NoCheckpointYetError,
-    log_remarks,
-    read_bytes,
-    read_json,
-    read_log,
-    write_bytes,
-    write_json,
-)
 from headwise.model.files import CheckpointError as CheckpointError
 from headwise.model.interface import Choices, Description, Languages
 from headwise.model.run_info import Counts, DataSource, RunInfo
@@ -56,9 +47,9 @@ def create_run(
     refuse_existing_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in _tokenizer_files(tokenizers).items():
-        write_bytes(folder / name, text)
+        files.write_bytes(folder / name, text)
     if counts is not None:
-        write_bytes(folder / "counts.json", json.dumps(vars(counts)).encode())
+        files.write_bytes(folder / "counts.json", json.dumps(vars(counts)).encode())
     write_info(folder, info)
 
 
@@ -72,7 +63,7 @@ def refuse_existing_run(folder: Path) -> None:
 
 def write_info(folder: Path, info: RunInfo) -> None:
     """Write ``run.json``; a folder with this file is a run."""
-    write_json(folder / "run.json", info.to_json())
+    files.write_json(folder / "run.json", info.to_json())
 
 
 def _tokenizer_files(tokenizers: TokenizerPair) -> dict[str, bytes]:
@@ -145,7 +136,7 @@ class TrainedRun:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return log_remarks(self.folder / name for name in ("metrics.jsonl", "samples.jsonl"))
+        return files.log_remarks(self.folder / name for name in ("metrics.jsonl", "samples.jsonl"))
 
     @property
     def ignored_settings(self) -> dict[str, Any]:
@@ -166,7 +157,7 @@ class TrainedRun:
     def steps(self) -> list[int]:
         steps = steps_of(self.folder)
         if not steps:
-            raise NoCheckpointYetError(
+            raise files.NoCheckpointYetError(
                 f"{self.folder}: there are no weights yet; wait for the training, or train the run "
                 "first"
             )
@@ -177,7 +168,7 @@ class TrainedRun:
         if self.info.data is None:
             return None
         path = self.folder / "counts.json"
-        content = read_bytes(path, within=self.folder)
+        content = files.read_bytes(path, within=self.folder)
         try:
             counts = validate_json(Counts, content)
             sizes = len(counts.source), len(counts.target)
@@ -193,11 +184,11 @@ class TrainedRun:
         A row of training has ``train_loss``, a mean over batches with label smoothing and dropout.
         A milestone's has ``valid_loss`` and ``train_sample_loss``, of its weights without either.
         """
-        return list(read_log(self.folder / "metrics.jsonl", last=MOST_OF_LOG))
+        return list(files.read_log(self.folder / "metrics.jsonl", last=files.MOST_OF_LOG))
 
     def samples(self) -> list[dict[str, Any]]:
         """Read ``samples.jsonl``: fixed sentences translated at each milestone."""
-        return list(read_log(self.folder / "samples.jsonl", last=MOST_OF_LOG))
+        return list(files.read_log(self.folder / "samples.jsonl", last=files.MOST_OF_LOG))
 
 
 def open_trained_run(name: str, *, root: Path = CHECKPOINTS) -> TrainedRun:
@@ -207,7 +198,7 @@ def open_trained_run(name: str, *, root: Path = CHECKPOINTS) -> TrainedRun:
         raise CheckpointError(f"no run named {name!r} in {root}; there is: {known}")
     folder = root / name
     try:
-        info = RunInfo.from_json(read_json(folder / "run.json", within=folder))
+        info = RunInfo.from_json(files.read_json(folder / "run.json", within=folder))
     except (ValueError, AttributeError, TypeError) as error:
         raise CheckpointError(f"{folder / 'run.json'}: {error}") from error
     loaded = {}
@@ -215,7 +206,7 @@ def open_trained_run(name: str, *, root: Path = CHECKPOINTS) -> TrainedRun:
     if names not in _TOKENIZER_NAMES:  # no file elsewhere is ever read
         raise CheckpointError(f"{folder / 'run.json'}: unknown tokenizer files {names}")
     for file, sha256 in info.tokenizer_sha256.items():
-        content = read_bytes(folder / file, within=folder)
+        content = files.read_bytes(folder / file, within=folder)
         if hashlib.sha256(content).hexdigest() != sha256:
             raise CheckpointError(
                 f"{folder / file}: altered, its sha256 is not the one in run.json; restore it"

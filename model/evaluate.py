@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import orjson
 import tyro
 
-from headwise.model.checkpoint import CHECKPOINTS, CheckpointError, TrainedRun
+from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError, TrainedRun
 from headwise.model.decoding.translation import GREEDY, Decoding
 from headwise.model.files import only_writer
 from headwise.model.interface import DEFAULT_LANGUAGES, Languages
@@ -116,16 +117,18 @@ def main(arguments: EvaluateArguments) -> None:
             with only_writer(run.folder):
                 add_to_log(run.folder / "metrics.jsonl", {step: milestone_figures(figures)})
         row = {
-            "run": run.name,
-            "step": step,
-            "sha256": checkpoint.sha256,
-            "data": corpus.name,
             "data_sha256": corpus.sha256,
             "decoding": vars(arguments.decoding),
             "dtype": arguments.placement.dtype,
             **vars(figures),
         }
-        print(orjson.dumps(row).decode(), flush=True)
+        _print(run, checkpoint, corpus, row)
+
+
+def _print(run: Run, checkpoint: Checkpoint, corpus: Corpus, figures: Mapping[str, object]) -> None:
+    which = {"run": run.name, "step": checkpoint.step, "sha256": checkpoint.sha256}
+    row = {**which, "data": corpus.name, **figures}
+    print(orjson.dumps(row).decode(), flush=True)
 
 
 def _trained(run: Run, option: str) -> TrainedRun:
@@ -164,16 +167,8 @@ def _add_train_sample_loss(
             model = checkpoint.model.to(arguments.placement.torch_device)
             loss, tokens = mean_loss(model, *sample)
             losses[step] = {"train_sample_loss": round(loss, 4)}
-            row = {
-                "run": run.name,
-                "step": step,
-                "sha256": checkpoint.sha256,
-                "data": corpus.name,
-                "train_sample_loss": loss,
-                "tokens": tokens,
-                "pairs": len(sample[0]),
-            }
-            print(orjson.dumps(row).decode(), flush=True)
+            row = {"train_sample_loss": loss, "tokens": tokens, "pairs": len(sample[0])}
+            _print(run, checkpoint, corpus, row)
         add_to_log(log, losses)
 
 

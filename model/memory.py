@@ -127,7 +127,7 @@ def wrap_model(
     """
     ours = hasattr(model, "new_cache") and hasattr(model, "unembed")
     if not ours:
-        from headwise.model.pretrained.memory import wrap_pretrained
+        from headwise.model.pretrained.model import wrap_pretrained
 
     copied = copy_without_hooks(model)
     origin = Origin(name, step, sha256_of(copied))

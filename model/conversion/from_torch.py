@@ -15,15 +15,7 @@ from typing import Annotated, Literal
 import torch
 import tyro
 
-from headwise.model.checkpoint import (
-    NEW_RUNS,
-    create_run,
-    open_trained_run,
-    save_weights,
-    steps_of,
-    tokenizer_sha256,
-    weights_path,
-)
+from headwise.model import checkpoint
 from headwise.model.config import MOST_STEPS, TransformerConfig
 from headwise.model.conversion import layouts, reading
 from headwise.model.files import CheckpointError
@@ -81,7 +73,7 @@ class FromTorchArguments:
     """Code of the source language, such as de."""
     target_language: str = ""
     """Code of the target language."""
-    checkpoints: Path = NEW_RUNS
+    checkpoints: Path = checkpoint.NEW_RUNS
     """Folder of the runs."""
 
 
@@ -120,23 +112,23 @@ def convert_from_torch(arguments: FromTorchArguments) -> str:
         training=None,
         data=None,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        tokenizer_sha256=tokenizer_sha256(tokenizers),
+        tokenizer_sha256=checkpoint.tokenizer_sha256(tokenizers),
         source_start=arguments.source_start,
     )
     folder = arguments.checkpoints / arguments.run
     if (folder / "run.json").exists():
         _check_same_run(arguments, info)
     else:
-        create_run(folder, info, tokenizers, None)
-    save_weights(folder, model, run=info.name, step=arguments.step, dtype=torch.float32)
-    saved = weights_path(folder, arguments.step)
+        checkpoint.create_run(folder, info, tokenizers, None)
+    checkpoint.save_weights(folder, model, run=info.name, step=arguments.step, dtype=torch.float32)
+    saved = checkpoint.weights_path(folder, arguments.step)
     remarks = _remarks(arguments, vocabularies, tokenizers)
     return "\n".join([f"wrote {saved}; show it: python -m headwise.viz_app", *remarks])
 
 
 def _check_same_run(arguments: FromTorchArguments, wanted: RunInfo) -> None:
     """Raise an error if a checkpoint cannot become one of the run that is there."""
-    run = open_trained_run(arguments.run, root=arguments.checkpoints)
+    run = checkpoint.open_trained_run(arguments.run, root=arguments.checkpoints)
     if run.info.training is not None:
         raise CheckpointError(
             f"{run.folder}: this run was trained here, not converted; take another name"
@@ -148,10 +140,10 @@ def _check_same_run(arguments: FromTorchArguments, wanted: RunInfo) -> None:
                 f"{run.folder}: its {name} is not that of {arguments.file}: expected {there}, got "
                 f"{given}; give the same options and vocabularies, or take another name"
             )
-    if arguments.step in steps_of(run.folder):
+    if arguments.step in checkpoint.steps_of(run.folder):
         raise CheckpointError(
-            f"{weights_path(run.folder, arguments.step)}: is there already; give another --step, "
-            "or remove the file"
+            f"{checkpoint.weights_path(run.folder, arguments.step)}: is there already; give "
+            "another --step, or remove the file"
         )
 
 

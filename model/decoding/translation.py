@@ -123,11 +123,32 @@ def translate(
     """
     sources = [tokenizers.encode_source(text) for text in texts]
 
+    prefix = tokenizers.prefix
+
     def decode(batch: list[int]) -> list[list[int]]:
-        places = [start + i for i in batch]
-        return _decode_batch(
-            model, [sources[i] for i in batch], places, decoding, tokenizers.prefix
-        )
+        rows = [sources[i] for i in batch]
+        if decoding.temperature is not None:
+            # Far from those of the next texts and seeds; torch uses only 32 bits.
+            seeds = [(decoding.seed + 0x9E3779B1 * (start + i)) % 2**32 for i in batch]
+            return sample(
+                model,
+                rows,
+                seeds=seeds,
+                temperature=decoding.temperature,
+                top_p=decoding.top_p,
+                prefix=prefix,
+            )
+        if decoding.beam > 1:
+            beams = beam_search(
+                model,
+                rows,
+                size=decoding.beam,
+                alpha=decoding.length_penalty,
+                prefix=prefix,
+                early_stopping=decoding.early_stopping,
+            )
+            return [beam.hypotheses[0].target for beam in beams]
+        return greedy(model, rows, prefix)
 
     targets = decode_in_batches(sources, batch_size, decode)
     return [tokenizers.target.decode(target) for target in targets]
@@ -151,33 +172,3 @@ def sorted_batches(rows: Rows, size: int) -> Iterator[list[int]]:
     order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
     for start in range(0, len(order), size):
         yield order[start : start + size]
-
-
-def _decode_batch(
-    model: Seq2SeqModel,
-    sources: list[list[int]],
-    places: list[int],
-    decoding: Decoding,
-    prefix: Ids,
-) -> list[list[int]]:
-    if decoding.temperature is not None:
-        return sample(
-            model,
-            sources,
-            # Far from those of the next texts and seeds; torch uses only 32 bits.
-            seeds=[(decoding.seed + 0x9E3779B1 * place) % 2**32 for place in places],
-            temperature=decoding.temperature,
-            top_p=decoding.top_p,
-            prefix=prefix,
-        )
-    if decoding.beam > 1:
-        beams = beam_search(
-            model,
-            sources,
-            size=decoding.beam,
-            alpha=decoding.length_penalty,
-            prefix=prefix,
-            early_stopping=decoding.early_stopping,
-        )
-        return [beam.hypotheses[0].target for beam in beams]
-    return greedy(model, sources, prefix)

@@ -210,9 +210,6 @@ def read_generation(folder: Path) -> GenerationConfig:
             ) from error
 
 
-if TYPE_CHECKING:
-    from transformers import GenerationConfig
-
 _NOT_DONE: dict[str, tuple[Any, ...]] = {
     "num_beams": (1,),
     "num_beam_groups": (1,),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from headwise.model.hooks import HookPoint
 from headwise.model.interface import (
     NO_ORIGIN,
+    Languages,
     LinearParameters,
     NormParameters,
     Reference,
@@ -22,20 +25,14 @@ from headwise.model.interface import (
 from headwise.model.layers import transpose_in_memory
 from headwise.model.masks import embeddable, padding_mask_if_padded
 from headwise.model.placement import in_float32
+from headwise.model.pretrained import parts
+from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.copies import EagerTwin
 from headwise.model.pretrained.describe import describe, special_ids
 from headwise.model.pretrained.families import Family, SublayerPaths, families_of
-from headwise.model.pretrained.parts import (
-    Output,
-    Part,
-    find,
-    find_first,
-    for_each_head,
-    linear_parameters,
-    norm_parameters,
-    part_of,
-)
+from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.points import StackPoints, require_reached
+from headwise.model.pretrained.tokenizers import PretrainedTokenizers
 
 _MEMORY_PROJECTION = "enc_to_dec_proj"
 """A linear layer from the encoder's width to the decoder's; used if it is there."""
@@ -84,19 +81,21 @@ class PretrainedModel(nn.Module):
         if not reached and self.device.type != "meta":
             require_reached(self)
 
-    def _put_points(self, inner: PreTrainedModel, families: Sequence[Family]) -> tuple[Part, Part]:
+    def _put_points(
+        self, inner: PreTrainedModel, families: Sequence[Family]
+    ) -> tuple[parts.Part, parts.Part]:
         """Put hook points beside a model, and describe it; return its two stacks."""
         modules = (inner.get_encoder().base_model, inner.get_decoder().base_model)
         modules = tuple(
             module.get_submodule(family.text) if stack == "encoder" else module
             for stack, module, family in zip(_STACKS, modules, families, strict=True)
         )
-        of_encoder, of_decoder = map(Part, _STACKS, modules, families)
-        self._parts: dict[Side | Stack, Part] = {
+        of_encoder, of_decoder = map(parts.Part, _STACKS, modules, families)
+        self._parts: dict[Side | Stack, parts.Part] = {
             **dict.fromkeys(("encoder", "source"), of_encoder),
             **dict.fromkeys(("decoder", "target"), of_decoder),
         }
-        self._output = Output(inner, of_decoder.module, of_decoder.family)
+        self._output = parts.Output(inner, of_decoder.module, of_decoder.family)
         self.encoder = StackPoints(*of_encoder)
         self.decoder = StackPoints(*of_decoder, final_norm=self._output.final_norm)
         self.logits = HookPoint()
@@ -132,7 +131,7 @@ class PretrainedModel(nn.Module):
         cache: PretrainedCache | None = None,
     ) -> Tensor:
         before = cache.get_seq_length() if cache is not None else 0
-        part, projection = self._parts["decoder"], find(self.inner, _MEMORY_PROJECTION)
+        part, projection = self._parts["decoder"], parts.find(self.inner, _MEMORY_PROJECTION)
         output = part.module(
             input_ids=self._checked(target, part, before),
             attention_mask=part.open_mask(target, before),
@@ -145,7 +144,7 @@ class PretrainedModel(nn.Module):
         )
         return self._output.transformed(output.last_hidden_state)
 
-    def _checked(self, ids: Tensor, part: Part, before: int = 0) -> Tensor:
+    def _checked(self, ids: Tensor, part: parts.Part, before: int = 0) -> Tensor:
         """Return ids (B, n) that a stack has; ``before`` are in its cache."""
         vocabulary, ids = part.embedding().num_embeddings, embeddable(ids)
         if ids.dim() != 2:
@@ -193,23 +192,23 @@ class PretrainedModel(nn.Module):
         else:
             given = getattr(family, name)
             names = [given] if isinstance(given, str) else list(given)
-            made = linear_parameters(find_first(module, names))
+            made = parts.linear_parameters(parts.find_first(module, names))
         if name not in _READ_MEMORY:
             return made
         of, stack = vars(self.description), sublayer.partition(".")[0]
-        made = for_each_head(made, of[f"n_{stack}_heads"], of[f"{stack}_d_k"])
+        made = parts.for_each_head(made, of[f"n_{stack}_heads"], of[f"{stack}_d_k"])
         crosses = sublayer.endswith("cross_attention")
-        projection = find(self.inner, _MEMORY_PROJECTION) if crosses else None
+        projection = parts.find(self.inner, _MEMORY_PROJECTION) if crosses else None
         return made if projection is None else _one_after_the_other(projection, made)
 
     def norm(self, sublayer: str) -> NormParameters:
         layer, paths, _ = self._sublayer(sublayer)
-        return norm_parameters(layer.get_submodule(paths.norm))
+        return parts.norm_parameters(layer.get_submodule(paths.norm))
 
     def output_norm(self, sublayer: str) -> NormParameters | None:
         layer, paths, _ = self._sublayer(sublayer)
-        norm = find(layer, paths.output_norm)
-        return None if norm is None else norm_parameters(norm)
+        norm = parts.find(layer, paths.output_norm)
+        return None if norm is None else parts.norm_parameters(norm)
 
     def rotation(self, projection: str, length: int) -> Rotation | None:
         sublayer, _, name = projection.rpartition(".")
@@ -232,19 +231,19 @@ class PretrainedModel(nn.Module):
             return None
         layer, paths, family = self._sublayer(sublayer)
         at = family.head_norms[name == "key_projection"]
-        norm = find(layer.get_submodule(paths.module), at)
-        return None if norm is None else norm_parameters(norm)
+        norm = parts.find(layer.get_submodule(paths.module), at)
+        return None if norm is None else parts.norm_parameters(norm)
 
     def final_norm(self, side: Side) -> NormParameters | None:
         part = self._parts[side]
         of_source = part.find(part.family.final_norm)
         norm = of_source if side == "source" else self._output.final_norm
-        return None if norm is None else norm_parameters(norm)
+        return None if norm is None else parts.norm_parameters(norm)
 
     def embedding_norm(self, side: Side) -> NormParameters | None:
         part = self._parts[side]
         norm = part.find(part.family.embedding_norm)
-        return None if norm is None else norm_parameters(norm)
+        return None if norm is None else parts.norm_parameters(norm)
 
     def embedding_table(self, side: Side) -> Tensor:
         return self._parts[side].embedding().weight
@@ -254,12 +253,51 @@ class PretrainedModel(nn.Module):
         return getattr(part.find(part.family.position_table), "weight", None)
 
 
+def wrap_pretrained(
+    model: Any, tokenizer: Any, *, languages: Languages, target_tokenizer: Any
+) -> tuple[PretrainedModel, PretrainedTokenizers]:
+    """Put a model, which is changed, and a copy of its tokenizer behind the interface of ours.
+
+    Where no target language is chosen it is the tokenizer's, if that has one. Errors are those of
+    ``wrap_model`` in ``headwise.model.memory``.
+    """
+    if not (isinstance(model, PreTrainedModel) and model.get_output_embeddings()):
+        raise ValueError(
+            "model: expected an encoder-decoder of transformers with an output layer, such as "
+            f"AutoModelForSeq2SeqLM loads, got {type(model).__name__}"
+        )
+    for given in (tokenizer, target_tokenizer or tokenizer):
+        if not isinstance(given, PreTrainedTokenizerBase):
+            raise ValueError(
+                "tokenizer: expected one of transformers, such as AutoTokenizer loads, got "
+                f"{type(given).__name__}"
+            )
+    with quiet():
+        model.set_attn_implementation(ATTENTION)
+        tokenizer, target_tokenizer = copy.deepcopy((tokenizer, target_tokenizer))
+    wrapped = PretrainedModel(model)
+    known = getattr(tokenizer, "tgt_lang", None)
+    if languages.target is None and isinstance(known, str):
+        languages = replace(languages, target=known)
+    tokenizers = PretrainedTokenizers(
+        tokenizer,
+        wrapped.special_ids,
+        config=model.config,
+        generation=model.generation_config,
+        sizes=wrapped.description.vocab_sizes,
+        languages=languages,
+        own_target=target_tokenizer,
+        place=type(model).__name__,
+    )
+    return wrapped, tokenizers
+
+
 def _projection(module: nn.Module, family: Family, role: str, crosses: bool) -> LinearParameters:
     names = (crosses and family.cross_projections) or family.projections
     place = ("query", "key", "value", "output").index(role)
     name = names[place]
-    whole = linear_parameters(module.get_submodule(name))
-    found = part_of(whole, names[:place].count(name), names.count(name))
+    whole = parts.linear_parameters(module.get_submodule(name))
+    found = parts.part_of(whole, names[:place].count(name), names.count(name))
     # The bias of what two halves give together is the first half's.
     is_second = crosses and family.is_merged and role == "output"
     return found._replace(bias=None) if is_second else found

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from headwise.model.hooks import HookPoint, capture, edit, matching_names
 from headwise.model.interface import Stack
-from headwise.model.interface import Stack as StackName
 from headwise.model.pretrained.attention import AttentionPoints
 from headwise.model.pretrained.families import Family, SublayerPaths
 from headwise.model.pretrained.parts import find
@@ -172,7 +171,7 @@ class EmbeddingPoints(nn.Module):
 class LayerPoints(nn.Module):
     """The hook points of a layer: those of its sublayers, and ``output`` (B, S, D)."""
 
-    def __init__(self, layer: nn.Module, family: Family, stack: StackName) -> None:
+    def __init__(self, layer: nn.Module, family: Family, stack: Stack) -> None:
         super().__init__()
         attentions = {"self_attention": family.self_attention}
         if stack == "decoder":
@@ -208,7 +207,7 @@ class StackPoints(nn.Module):
 
     def __init__(
         self,
-        stack: StackName,
+        stack: Stack,
         module: nn.Module,
         family: Family,
         *,

@@ -27,7 +27,7 @@ from headwise.model.budget import why_too_large
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.files import CheckpointError, check_regular, read_bytes
 from headwise.model.interface import Choices, Description, Languages, Origin
-from headwise.model.pretrained import adapters
+from headwise.model.pretrained import adapters, folders
 from headwise.model.pretrained.adapters import is_adapter
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.checkpoint_folder import (
@@ -43,21 +43,11 @@ from headwise.model.pretrained.checkpoint_folder import (
 from headwise.model.pretrained.checkpoints import find_checkpoints, weights_by_step
 from headwise.model.pretrained.copies import Modules
 from headwise.model.pretrained.families import FAMILIES
-from headwise.model.pretrained.folders import (
-    check_files,
-    log_path,
-    quiet,
-    read_config,
-    read_generation,
-    read_settings,
-    settings_not_followed,
-    trainer_log,
-)
-from headwise.model.pretrained.languages import choices_of
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.pretrained.tokenizers import (
     TARGET_TOKENIZER,
     PretrainedTokenizers,
+    choices_of,
     load_tokenizer,
 )
 from headwise.model.pretrained.weights_files import (
@@ -144,14 +134,14 @@ class PretrainedRun:
 
     @cached_property
     def _config(self) -> Any:
-        return read_config(self._model_folder)
+        return folders.read_config(self._model_folder)
 
     @cached_property
     def _built(self) -> tuple[Any, dict[str, torch.Size], int]:
         """The model without weights; their shapes and how many they are, tied ones once."""
         path = self._model_folder / MODEL_CONFIG
-        check_sizes(read_settings(path), weights_files(self._base_folder), path)
-        with quiet(), torch.device("meta"):
+        check_sizes(folders.read_settings(path), weights_files(self._base_folder), path)
+        with folders.quiet(), torch.device("meta"):
             inner = AutoModelForSeq2SeqLM.from_config(
                 copy.deepcopy(self._config), attn_implementation=ATTENTION
             )
@@ -164,7 +154,7 @@ class PretrainedRun:
         try:
             inner, shapes, numbers = self._built
             check_shapes(shapes, numbers, weights_files(self._base_folder))
-            with quiet(), torch.device("meta"):
+            with folders.quiet(), torch.device("meta"):
                 inner.generation_config = self._generation
                 _untie(inner, weights_files(self._base_folder))
                 if is_adapter(newest := self._newest):
@@ -186,11 +176,11 @@ class PretrainedRun:
 
     @cached_property
     def _generation(self) -> GenerationConfig:
-        return read_generation(self._model_folder)
+        return folders.read_generation(self._model_folder)
 
     @cached_property
     def ignored_settings(self) -> dict[str, Any]:
-        return settings_not_followed(self._generation)
+        return folders.settings_not_followed(self._generation)
 
     @property
     def source_language(self) -> str:
@@ -208,7 +198,7 @@ class PretrainedRun:
 
     @property
     def planned_steps(self) -> int | None:
-        steps = trainer_state(log_path(self.folder).parent).get("max_steps")
+        steps = trainer_state(folders.log_path(self.folder).parent).get("max_steps")
         return steps if isinstance(steps, int) and steps > 0 else None
 
     @property
@@ -269,7 +259,7 @@ class PretrainedRun:
         return digest.hexdigest()
 
     def metrics(self) -> list[dict[str, Any]]:
-        return trainer_log(log_path(self.folder))
+        return folders.trainer_log(folders.log_path(self.folder))
 
     def load(self, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
         """Load the weights of a step in this type, in evaluation mode.
@@ -279,7 +269,7 @@ class PretrainedRun:
         """
         adapter = self._folder_of(step)
         folder = base_folder(adapter)
-        check_files(folder)
+        folders.check_files(folder)
         files = weights_files(folder)
         _, shapes, numbers = self._built
         check_shapes(shapes, numbers, files)
@@ -288,9 +278,9 @@ class PretrainedRun:
         again = self._loaded_again(files, dtype) if folder == adapter else None
         inner = self._loaded(files, dtype) if again is None else again
         if folder != adapter:
-            check_files(adapter)
+            folders.check_files(adapter)
             files = weights_files(adapter)
-            with quiet():
+            with folders.quiet():
                 if (tokens := new_vocabulary(adapter)) is not None:
                     adapters.resize(inner, tokens)
                 inner = adapters.merge(inner, adapter, within=run_folder_of(adapter))
@@ -316,7 +306,7 @@ class PretrainedRun:
         empty = self._empty.inner
         try:
             places = tensors_in(files, empty.state_dict().keys())
-            with quiet(), ExitStack() as stack:
+            with folders.quiet(), ExitStack() as stack:
                 opened = {path: stack.enter_context(safe_open(path, "pt")) for path in files}
                 inner, found = type(empty).from_pretrained(
                     None,
@@ -368,7 +358,7 @@ class PretrainedRun:
         digest = hashlib.sha256()
         folder = self._folder_of(step)
         for place in dict.fromkeys((base_folder(folder), folder)):
-            check_files(place)
+            folders.check_files(place)
             for path in weights_files(place):
                 require_whole(path)
                 digest.update(_digest(path, stamp_of(path)))
