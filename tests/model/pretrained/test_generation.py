@@ -7,7 +7,7 @@ import torch
 
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy
-from headwise.model.decoding.translation import sample
+from headwise.model.decoding.sampling import sample
 from headwise.model.pretrained.folders import quiet
 from tests.model.pretrained.tiny import build
 
