@@ -77,10 +77,7 @@ def main() -> None:
 
 def _translate_once() -> None:
     """Translate with the newest checkpoint of the model that is open at first.
-
-    Raises:
-        CheckpointError: if there is no model, or it cannot be used.
-    """
+    CheckpointError if there is no model, or it cannot be used."""
     models = served_models()
     if not models:
         raise CheckpointError(f"there is no run in {runs_folder()}; mount a folder of runs there")
@@ -92,12 +89,8 @@ def _translate_once() -> None:
 
 def _folders(models: Sequence[str]) -> dict[str, Path]:
     """Name each model by the end of its path, or by more of it where two ends are equal.
-
-    A training's folder may have no checkpoint yet.
-
-    Raises:
-        CheckpointError: if there is no such model, or it cannot be opened.
-    """
+    A training's folder may have no checkpoint yet. CheckpointError if there is no such model, or it
+    cannot be opened."""
     found: dict[str, Path] = {}
     for model in dict.fromkeys(models):
         folder = find_folder(model, root=runs_folder())

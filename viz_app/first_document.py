@@ -29,9 +29,7 @@ _PROGRAMS = (
 
 def first_document() -> str:
     """Return the HTML for all pages.
-
-    Where Streamlit has other programs than are known here, they are loaded when they are needed.
-    """
+    Where Streamlit has other programs than are known here, they are loaded when they are needed."""
     document = (_STREAMLIT / "index.html").read_text("utf-8")
     style = (_HERE / "views/shared/frame.css").read_text("utf-8")
     found = [path for name in _PROGRAMS for path in (_STREAMLIT / "static/js").glob(f"{name}.*.js")]

@@ -28,10 +28,8 @@ Aggregate = Literal["head", "mean", "max", "rollout"]
 
 def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
     """Combine the heads of a layer into one map, or choose one head: (H, Q, M) → (Q, M).
-
     Rows of a head and of the mean sum to what those of the heads do, 1 but for half an attention;
-    rows of the maximum to as much or more.
-    """
+    rows of the maximum to as much or more."""
     if how == "mean":
         return layer.mean(axis=0)
     if how == "max":
@@ -45,11 +43,9 @@ def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
 
 def to_words(weights: Floats, queries: Sequence[Word], keys: Sequence[Word]) -> Floats:
     """Turn maps between tokens into maps between words: (…, Q, M) → (…, query words, key words).
-
     Weights are summed over the tokens of a key word and averaged over the tokens of a query word,
     so that rows still sum to 1 (Clark et al. 2019, section 3.1). ValueError if the words do not
-    cover all tokens in order.
-    """
+    cover all tokens in order."""
     _require_cover(queries, weights.shape[-2], "query")
     _require_cover(keys, weights.shape[-1], "key")
     by_key = np.add.reduceat(weights, [word.start for word in keys], axis=-1)
@@ -68,9 +64,7 @@ def rows_with_several_keys(
     shape: Sequence[int], allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.bool_]:
     """Return which rows of a map of a shape (…, Q, M) have several allowed keys: bool (Q,).
-
-    The weight of a single key is always 1, so that its row says nothing about a head.
-    """
+    The weight of a single key is always 1, so that its row says nothing about a head."""
     queries, keys = shape[-2:]
     if allowed is None:
         return np.full(queries, keys > 1)
@@ -79,9 +73,7 @@ def rows_with_several_keys(
 
 def causal_word_mask(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarray:
     """Return which key words a query word may attend to under a causal mask: bool (queries, keys).
-
-    A query word may attend to a key word if its last token may attend to the key's first token.
-    """
+    A query word may attend to a key word if its last token may attend to the key's first token."""
     last_query = np.array([word.stop - 1 for word in queries])
     first_key = np.array([word.start for word in keys])
     return np.asarray(first_key <= last_query[:, None])
@@ -89,10 +81,8 @@ def causal_word_mask(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarra
 
 def max_pool(maps: Floats, most: int = 40) -> Floats:
     """Shrink maps to at most ``most`` cells a side: (…, Q, M) → (…, ≤ most, ≤ most).
-
     Each cell is the maximum over a block; blocks are of equal size, the last may be smaller. A map
-    that is small enough is returned unchanged.
-    """
+    that is small enough is returned unchanged."""
     if most < 1:
         raise ValueError(f"most: expected 1 or more, got {most}")
     height, width = (math.ceil(cells / most) for cells in maps.shape[-2:])
@@ -101,9 +91,7 @@ def max_pool(maps: Floats, most: int = 40) -> Floats:
 
 def pool_mask(allowed: NDArray[np.bool_] | None, most: int = 40) -> NDArray[np.bool_] | None:
     """Shrink a mask, bool (Q, M), as ``max_pool`` does: a cell is allowed if any in its block is.
-
-    None, which allows all, stays None.
-    """
+    None, which allows all, stays None."""
     return None if allowed is None else max_pool(allowed.astype(np.float32), most) > 0
 
 
@@ -120,9 +108,7 @@ def block_labels(labels: Sequence[str], size: int) -> list[str]:
 
 def max_of_blocks(maps: Floats, height: int, width: int) -> Floats:
     """Take the maximum of each block of height × width cells.
-
-    (…, Q, M) → (…, ⌈Q/height⌉, ⌈M/width⌉); the last blocks may be smaller.
-    """
+    (…, Q, M) → (…, ⌈Q/height⌉, ⌈M/width⌉); the last blocks may be smaller."""
     for axis, size in ((-2, height), (-1, width)):
         if size > 1:
             maps = np.maximum.reduceat(maps, range(0, maps.shape[axis], size), axis=axis)
@@ -156,10 +142,8 @@ def map_facts(
     weights: Floats, keys: Tokens, *, allowed: NDArray[np.bool_] | None, own_keys: bool
 ) -> MapFacts | None:
     """Compute the facts of a map of single tokens, (Q, M); None if no row has two allowed keys.
-
     Rows with only one allowed key do not count: their weight is always 1. ``keys`` are the M tokens
-    of the columns; ``own_keys`` says that key i is the token of query i, as in self-attention.
-    """
+    of the columns; ``own_keys`` says that key i is the token of query i, as in self-attention."""
     may = np.ones(weights.shape, bool) if allowed is None else allowed
     count = may.sum(axis=1)
     rows = np.flatnonzero(count > 1)
@@ -189,11 +173,9 @@ def most_on_punctuation(
     attention: Mapping[Kind, Floats], keys_of: Callable[[Kind], Tokens]
 ) -> tuple[Head, float] | None:
     """Return the head that rests most on punctuation marks, and its share of the weight there.
-
     The share is a mean over rows, also over those in which the mask forbids every mark. None if
     there is no mark among the keys. ``attention`` has the maps of all heads, (L, H, Q, M), and
-    ``keys_of`` returns the M tokens at the columns of a kind's maps.
-    """
+    ``keys_of`` returns the M tokens at the columns of a kind's maps."""
     shares: dict[Head, float] = {}
     for kind, maps in attention.items():
         causal = np.tri(maps.shape[-1], dtype=bool) if kind == "decoder_self" else None

@@ -11,10 +11,8 @@ def batch_of_lengths(
     source: TokenIds, samples: Sequence[TokenIds], *, size: int = 3
 ) -> tuple[TokenIds, ...]:
     """Choose up to ``size`` sentences of different lengths, beginning with ``source``.
-
     Samples whose length is nearest to the source's come first, a shorter one before a longer. If
-    there are too few, the source is added with tokens before its last one removed.
-    """
+    there are too few, the source is added with tokens before its last one removed."""
     by_length: dict[int, TokenIds] = {}
     for ids in samples:
         by_length.setdefault(len(ids), ids)

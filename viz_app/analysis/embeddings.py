@@ -40,9 +40,7 @@ def nearest_neighbours(
     table: Floats, id: int, *, count: int, among: NDArray[np.bool_]
 ) -> Neighbours:
     """Find up to ``count`` rows of a table (V, D) with the largest cosine to row ``id``.
-
-    ``among``, bool (V,), says from which rows to choose; the row itself is left out.
-    """
+    ``among``, bool (V,), says from which rows to choose; the row itself is left out."""
     if not 0 <= id < len(table):
         raise ValueError(f"id: expected 0 to {len(table) - 1}, got {id}")
     cosine = cosine_similarity(table[id : id + 1], table)[0]
@@ -54,10 +52,8 @@ def nearest_neighbours(
 
 def nearest_by_chance(table: Floats, id: int, *, among: NDArray[np.bool_]) -> float:
     """Return the largest cosine to row ``id`` if the other rows had nothing to do with it.
-
     In each column the numbers of the rows ``among``, bool (V,), are shuffled, with a fixed seed, so
-    that each dimension is distributed as before and no row has a meaning. NaN without rows.
-    """
+    that each dimension is distributed as before and no row has a meaning. NaN without rows."""
     rows = table[among]
     if not len(rows):
         return float("nan")
@@ -78,10 +74,8 @@ def similar_pairs(
     table: Floats, *, count: int, among: NDArray[np.bool_], block: int = 512
 ) -> SimilarPairs:
     """Find up to ``count`` pairs of rows of a table (V, D) with the largest cosine, each pair once.
-
     ``among``, bool (V,), says from which rows to choose. At most ``block`` × V cosines are in
-    memory at a time.
-    """
+    memory at a time."""
     ids = np.flatnonzero(among)
     unit = _unit(table[ids])
     first, second = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -125,11 +119,9 @@ class Components:
 
 def principal_components(rows: Floats) -> Components:
     """Project rows (n, D) onto their first two principal components.
-
     They are eigenvectors of the covariance (D, D), computed in float64: the same as by a singular
     value decomposition, but fast for many rows. Signs are chosen so that the largest entry of a
-    component is positive. With only one row or dimension, missing components are 0.
-    """
+    component is positive. With only one row or dimension, missing components are 0."""
     centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
     values, vectors = np.linalg.eigh(centred.T @ centred)  # the largest last
     values, vectors = values[::-1][:2].clip(0), vectors[:, ::-1][:, :2]  # (2,), (D, 2)
@@ -156,10 +148,8 @@ def digit_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def frequency_groups(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
     """Group tokens by the number of digits of their counts: the group of each, (n,), and names.
-
     Group 0 is for tokens that never occur. Groups begin at the rarest token and end at the most
-    frequent one, so that colours differ as much as possible.
-    """
+    frequent one, so that colours differ as much as possible."""
     digits = digit_counts(counts)
     least, most = int(digits[digits > 0].min(initial=99)), int(digits.max())
     names = [f"{10 ** (n - 1):,} to {10**n - 1:,} times" for n in range(least, most + 1)]
@@ -190,10 +180,8 @@ def pair_cosines(tables: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> 
 
 def rotate_onto(rows: Floats, onto: Floats) -> Floats:
     """Centre rows (n, D) and rotate or reflect them onto other centred rows of the same shape.
-
     The orthogonal matrix R minimises ‖rows R − onto‖ (orthogonal Procrustes problem, Schoenemann
-    1966). Distances and angles between rows do not change.
-    """
+    1966). Distances and angles between rows do not change."""
     from scipy.linalg import orthogonal_procrustes  # imported late: only one page needs it
 
     if rows.shape != onto.shape:
@@ -205,9 +193,7 @@ def rotate_onto(rows: Floats, onto: Floats) -> Floats:
 
 def project_together(tables: Sequence[Floats], frame: Floats) -> tuple[Floats, Components]:
     """Project the rows of C tables (n, D) onto the first two principal components of ``frame``.
-
-    Each table is first rotated onto the frame, so that their points, (C, n, 2), can be compared.
-    """
+    Each table is first rotated onto the frame, so that their points, (C, n, 2), can be compared."""
     plane = principal_components(frame)
     points = np.stack([rotate_onto(table, frame) @ plane.directions for table in tables])
     return points.astype(np.float32), plane

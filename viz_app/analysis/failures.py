@@ -56,10 +56,8 @@ FAILURE_DESCRIPTIONS: Mapping[str, FailureDescription] = {
 
 def shares_below(figures: Sequence[float], sources: Sequence[str]) -> list[float]:
     """Return for each sentence the share of those about as long whose figure is lower.
-
     Sentences are as long as they have words of at least four letters, then letters; the 20 nearest
-    are compared, and equal figures are half lower. NaN without a figure, or without others.
-    """
+    are compared, and equal figures are half lower. NaN without a figure, or without others."""
 
     def length(place: int) -> tuple[int, int]:
         return sum(map(has_enough_letters, sources[place].split())), len(sources[place])
@@ -78,10 +76,8 @@ def shares_below(figures: Sequence[float], sources: Sequence[str]) -> list[float
 
 def worst_first(figures: Sequence[float], sources: Sequence[str]) -> list[int]:
     """Return the indices of the sentences to list: those first that have a sign of failure most.
-
     They are in order of the share of sentences about as long whose figure is lower, then of the
-    figures. Those without a figure (NaN) are left out.
-    """
+    figures. Those without a figure (NaN) are left out."""
     shares = shares_below(figures, sources)
     listed = [place for place, figure in enumerate(figures) if not math.isnan(figure)]
     listed = [listed[i] for i in descending([-figures[place] for place in listed])]
@@ -92,9 +88,7 @@ def compare_with_chrf(
     figures: Sequence[float], scores: Sequence[float], sources: Sequence[str]
 ) -> str:
     """Say how well a sign orders sentences as the chrF of their translations, 0 to 100, does.
-
-    Sentences without a figure (NaN) are left out.
-    """
+    Sentences without a figure (NaN) are left out."""
     known = sum(not math.isnan(figure) for figure in figures)
     shares = shares_below(figures, sources)
     found = correlation_in_words(shares, scores, "sentences")

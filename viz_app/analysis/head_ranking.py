@@ -28,10 +28,8 @@ def rank_heads(
     least: float | None = None,
 ) -> list[tuple[Head, float]]:
     """Sort heads of some kinds by one measure, (L, H) of each kind.
-
     Those without a value (NaN) or below ``least`` are left out. Equal ones, as ``model/ties.py``
-    says, stay in order of kind, layer and head.
-    """
+    says, stay in order of kind, layer and head."""
     found: list[tuple[Head, float]] = [
         (Head(kind, layer, head), float(value))
         for kind in KINDS
@@ -45,9 +43,7 @@ def rank_heads(
 
 def independent_errors(errors: Sequence[float]) -> NDArray[np.float64]:
     """Return the standard errors of differences, (n, n), as if values were independent.
-
-    An unknown error (NaN) is 0.
-    """
+    An unknown error (NaN) is 0."""
     squares = np.nan_to_num(np.asarray(errors, np.float64)) ** 2
     return np.asarray(np.sqrt(squares[:, None] + squares))
 
@@ -56,11 +52,9 @@ def rank_ranges(
     values: Sequence[float], difference_errors: NDArray[np.float64]
 ) -> list[tuple[int, int]]:
     """Return between which ranks each value may be, 1 for the largest.
-
     Two values cannot be told apart if they differ by less than twice the standard error of their
     difference, (n, n). The highest rank of a value follows all that are surely larger, the lowest
-    precedes all that are surely smaller.
-    """
+    precedes all that are surely smaller."""
     at = np.asarray(values, np.float64)
     surely = at[:, None] - at > 2 * difference_errors  # row above column
     return [
@@ -71,9 +65,7 @@ def rank_ranges(
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the rank correlation of Spearman (1904) of the pairs without NaN.
-
-    It is from −1 to 1; NaN if there are fewer than three pairs, or one side is all alike.
-    """
+    It is from −1 to 1; NaN if there are fewer than three pairs, or one side is all alike."""
     from scipy.stats import spearmanr  # imported late: only the page Heads needs it
 
     pairs = np.array([first, second], np.float64)
@@ -87,10 +79,8 @@ def rank_correlation_interval(
     first: Sequence[float], second: Sequence[float]
 ) -> tuple[float, float]:
     """Return the 95% interval of ``rank_correlation``, by 1,000 resamples of the pairs.
-
     (The percentiles of Efron 1979.) NaN where there is no correlation, or all resamples are the
-    same, as at −1 and 1, where they say nothing.
-    """
+    same, as at −1 and 1, where they say nothing."""
     from scipy.stats import rankdata
 
     if math.isnan(rank_correlation(first, second)):
@@ -109,9 +99,7 @@ def rank_correlation_interval(
 
 def correlation_in_words(first: Sequence[float], second: Sequence[float], of: str) -> str:
     """Return ``rank_correlation`` with its interval; "" where there is none.
-
-    ``of`` says what the pairs are of.
-    """
+    ``of`` says what the pairs are of."""
     if math.isnan(both := rank_correlation(first, second)):
         return ""
     low, high = rank_correlation_interval(first, second)
@@ -123,11 +111,9 @@ def emergence(
     steps: Sequence[int], distances: Sequence[Mapping[Kind, Floats]]
 ) -> dict[Kind, Floats]:
     """Find the step at which each head emerges: kind → (L, H).
-
     It is the first step at which the head is at least half as far from the first checkpoint as it
     is at the last; NaN if it is no different at the last. ``steps`` of the checkpoints rise;
-    ``distances`` has that of each head from the first checkpoint, (L, H).
-    """
+    ``distances`` has that of each head from the first checkpoint, (L, H)."""
     found: dict[Kind, Floats] = {}
     for kind in KINDS:
         table = np.stack([of_kinds[kind] for of_kinds in distances])  # (steps, L, H)
@@ -139,10 +125,8 @@ def emergence(
 
 def head_table(columns: Sequence[Mapping[Kind, Floats] | None]) -> tuple[list[Head], Floats]:
     """Tabulate a measure, (L, H) for each kind and checkpoint: heads, and values (heads, columns).
-
     Kinds for which the measure is undefined (NaN everywhere) have no rows. A checkpoint that was
-    not measured is None, and NaN in the table.
-    """
+    not measured is None, and NaN in the table."""
     known = [column for column in columns if column is not None]
     heads: list[Head] = []
     for kind in KINDS:
@@ -157,9 +141,7 @@ def head_table(columns: Sequence[Mapping[Kind, Floats] | None]) -> tuple[list[He
 
 def order_by_last_value(heads: Sequence[Head], cells: Floats) -> list[int]:
     """Sort the rows of a table by kind, then by their last value, largest first; return indices.
-
-    The last value is the one in the last column with any values; heads without it come last.
-    """
+    The last value is the one in the last column with any values; heads without it come last."""
     measured = np.flatnonzero(np.isfinite(cells).any(axis=0))
     if not measured.size:
         return list(range(len(heads)))

@@ -67,9 +67,7 @@ _MOST_DIGITS = 6
 
 def interval_text(low: float, high: float, form: str = ".2f") -> str:
     """Write the ends of an interval, with more digits than ``form`` has if these are the same.
-
-    "" if it is unknown or has no width, as of resamples that are all the same and say nothing.
-    """
+    "" if it is unknown or has no width, as of resamples that are all the same and say nothing."""
     if not high - low >= 10**-_MOST_DIGITS:  # or NaN
         return ""
     sign = form.rstrip("0123456789.f")
@@ -122,9 +120,7 @@ def token_labels(tokens: Tokens) -> list[str]:
 
 def next_token_label(token: str, *, spaced: bool) -> str:
     """Label a token that may come next: ``·`` precedes one that would go on with a word.
-
-    ``spaced`` says whether a token that begins a word has a space before it.
-    """
+    ``spaced`` says whether a token that begins a word has a space before it."""
     goes_on = spaced and token[:1].isalnum()
     return CONTINUATION * goes_on + token_label(token)
 
@@ -133,10 +129,8 @@ def vocabulary_labels(
     tokens: Sequence[str], *, spaced: bool, control_ids: Container[int] = ()
 ) -> tuple[str, ...]:
     """Label each token of a vocabulary; those at ``control_ids`` stand for no text.
-
     ``spaced`` says whether a token that begins a word has a space before it. Labels of tokens
-    without that space then begin with ``·``, so that ``the`` and ``·the`` differ.
-    """
+    without that space then begin with ``·``, so that ``the`` and ``·the`` differ."""
     return tuple(
         token_label(token)
         if not spaced or token.startswith(" ") or id in control_ids or _NO_TEXT.fullmatch(token)
@@ -165,9 +159,7 @@ def count_of(number: int, what: str) -> str:
 
 def numbered(labels: Sequence[str]) -> list[str]:
     """Put its place before each label, counted from 1 as places in a text are on all pages.
-
-    (``pos`` in the formula of positional encodings counts from 0.)
-    """
+    (``pos`` in the formula of positional encodings counts from 0.)"""
     return [f"{place}: {label}" for place, label in enumerate(labels, 1)]
 
 
@@ -191,11 +183,9 @@ def token_marks(
     kind: Kind, query: int, keys: Iterable[int]
 ) -> tuple[dict[int, str], dict[int, str]]:
     """Return the tokens to mark in the source and in the whole target, as index → mark.
-
-    Decoder row t consumes token t of the whole target (token 0 is ``<s>``) and predicts token
-    t + 1. In cross-attention the predicted token is marked, in decoder self-attention the consumed
-    one, since its keys are consumed tokens too.
-    """
+    Decoder row t consumes token t of the whole target (token 0 is ``<s>``) and predicts token t +
+    1. In cross-attention the predicted token is marked, in decoder self-attention the consumed one,
+    since its keys are consumed tokens too."""
     source: dict[int, str] = {}
     target: dict[int, str] = {}
     queries = source if kind == "encoder_self" else target
@@ -222,9 +212,7 @@ def marked_words(tokens: Tokens, marks: Mapping[int, str]) -> list[MarkedWord]:
 
 def from_where_they_part(first: str, other: str) -> str:
     """Return a text from the first word on that is not that of another text in the same place.
-
-    All of it, if it is the same or parts at its first word.
-    """
+    All of it, if it is the same or parts at its first word."""
     words, others = first.split(), other.split()
     same = next(
         (place for place, pair in enumerate(zip_longest(words, others)) if pair[0] != pair[1]), 0

@@ -53,9 +53,7 @@ def weakest_phenomenon(asked: Asked) -> Question:
 
 def likelier_target(asked: Asked) -> Question:
     """Ask which of two translations the newest checkpoint finds likelier.
-
-    The pair is the one that fails by most; if none fails, the one that is right by least.
-    """
+    The pair is the one that fails by most; if none fails, the one that is right by least."""
     measured, scores = _measured(asked)
     failing = failing_pairs(measured, scores)
     place = failing[0] if failing else int(first_largest(-scores.margins))

@@ -63,9 +63,7 @@ def _influences(costs: _Numbers, tokens: NDArray[np.int32]) -> _Doubles:
 
 def difference_errors(costs: _Numbers, tokens: NDArray[np.int32]) -> _Doubles:
     """Return the standard error of the difference of each two heads' costs, (n, n).
-
-    ``costs`` are those of the sentences, (N, n), with ``tokens`` (N,).
-    """
+    ``costs`` are those of the sentences, (N, n), with ``tokens`` (N,)."""
     influences = _influences(costs, tokens)
     products = influences.T @ influences
     squares = np.diag(products)
@@ -76,9 +74,7 @@ def cost_change(
     now: SentenceCosts, before: SentenceCosts, head: Head
 ) -> tuple[float, float] | None:
     """Return by how much a head's cost per token differs from before, and its standard error.
-
-    None where the two are not of the same sentences.
-    """
+    None where the two are not of the same sentences."""
     if now.corpus != before.corpus or not np.array_equal(now.places, before.places):
         return None
     both = np.stack([each.costs[head.kind][:, head.layer, head.head] for each in (now, before)], 1)
@@ -88,9 +84,7 @@ def cost_change(
 
 def resampled_errors(deviations: _Doubles) -> _Doubles:
     """Return the standard error of the difference of each two heads, (n, n).
-
-    ``deviations`` are those of their values on resamples, (R, n).
-    """
+    ``deviations`` are those of their values on resamples, (R, n)."""
     return np.asarray((deviations[:, :, None] - deviations[:, None]).std(axis=0, ddof=1))
 
 

@@ -33,10 +33,8 @@ _Z = NormalDist().inv_cdf(0.975)
 
 def accuracy(outcomes: Floats) -> Accuracy:
     """Return the mean of outcomes, (n,), with the 95% interval of Wilson (1927).
-
     Halves make a count that need not be whole: the lower end is then that of the count rounded
-    down, the upper end that of it rounded up.
-    """
+    down, the upper end that of it rounded up."""
     count, total = len(outcomes), float(np.asarray(outcomes, np.float64).sum())
     return Accuracy(total / count, *_wilson(total, count), count)
 
@@ -121,9 +119,7 @@ def accuracy_curves(
     measured: MeasuredPairs, checkpoints: Mapping[int, PairScores]
 ) -> list[AccuracyCurve]:
     """Return the accuracy at some checkpoints: on all pairs, then by phenomenon.
-
-    The curve of all pairs is left out if there is one phenomenon.
-    """
+    The curve of all pairs is left out if there is one phenomenon."""
     names = measured.phenomena
     found = {step: scores.outcomes for step, scores in checkpoints.items()}
     return [
@@ -136,19 +132,15 @@ def accuracy_curves(
 
 def failing_pairs(measured: MeasuredPairs, scores: PairScores, phenomenon: str = "") -> list[int]:
     """Return the numbers of the pairs whose right target is not the likelier one, worst first.
-
-    Those that count a half are among them.
-    """
+    Those that count a half are among them."""
     counted = scores.outcomes
     failing = [place for place in measured.places(phenomenon) if counted[place] < 1]
     return [failing[place] for place in descending(-scores.margins[failing])]
 
 
 def accuracy_losses(measured: MeasuredPairs) -> list[AccuracyLoss]:
-    """Return what the accuracy on all pairs loses without each head, the largest loss first.
-
-    Equal ones stay in order of kind, layer and head; the list is empty if no head was switched off.
-    """
+    """Return what the accuracy on all pairs loses without each head, the largest loss first. Equal
+    ones stay in order of kind, layer and head; the list is empty if no head was switched off."""
     if measured.heads_step is None:
         return []
     model = measured.checkpoints[measured.heads_step].outcomes
@@ -166,9 +158,7 @@ def accuracy_losses(measured: MeasuredPairs) -> list[AccuracyLoss]:
 
 def counterpart(pairs: Iterable[ContrastivePair], pair: ContrastivePair) -> ContrastivePair | None:
     """Return the first pair with the same two words of which the other one is right; None if none.
-
-    Its source is the second sentence that goes with the pair: what is right there is wrong here.
-    """
+    Its source is the second sentence that goes with the pair: what is right there is wrong here."""
 
     right, wrong = _own_words(pair)
     return next(

@@ -47,10 +47,7 @@ def place_of(word: str | int, count: int) -> int:
 
 def first_difference(target: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
     """Return at which step two targets, from ``<s>`` on, first differ, and the other's token there.
-
-    Raises:
-        ValueError: if this vocabulary reads both as the same tokens.
-    """
+    ValueError if this vocabulary reads both as the same tokens."""
     for place, (one, two) in enumerate(zip(target, other, strict=False)):
         if one != two:
             return place - 1, two
@@ -62,10 +59,8 @@ def first_difference(target: Sequence[int], other: Sequence[int]) -> tuple[int, 
 
 def heaviest_row(weights: Floats, trace: Trace, kind: Kind) -> int:
     """Return the row of the largest weight of a map, (Q, M), of a kind of attention.
-
     A row whose weight is all on one key, as that of a masked first row must be, does not count
-    where there is another; then one of part of a word, or of a special token, does not.
-    """
+    where there is another; then one of part of a word, or of a special token, does not."""
     largest = weights.max(axis=1)
     largest = np.where(largest < 0.9999, largest, 0)
     rows = trace.source if kind == "encoder_self" else trace.predicted
@@ -76,9 +71,7 @@ def heaviest_row(weights: Floats, trace: Trace, kind: Kind) -> int:
 
 def most_changed_row(trace: Trace, head: Head) -> int:
     """Return the row of a head's map that weights times value norms change most.
-
-    Rows in which another key becomes the largest come before the others.
-    """
+    Rows in which another key becomes the largest come before the others."""
     weights, shares = (
         weights_of(trace, head.kind, cells)[head.layer, head.head] for cells in get_args(CellValue)
     )
@@ -204,10 +197,8 @@ def numbers(
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Question:
     """Ask for a number among others: the right one, and those that a mistake would give.
-
     Those that are written as the right one are left out. ``note`` explains the right answer, and is
-    said of every answer.
-    """
+    said of every answer."""
     labels = {written(right): right}
     for value in others:
         if np.isfinite(value):

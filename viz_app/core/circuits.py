@@ -32,11 +32,9 @@ from headwise.viz_app.trace.attention import doubles, ids_tensor
 @dataclass(frozen=True)
 class ScoreParts(Record):
     """One row of a head's scores, whose query and keys are sums over what was written.
-
     Parts have the names of accounts: ``token``, ``position``, ``encoder_self.1.2``,
     ``feed_forward.1``, ``biases``. ``position`` is absent where the model adds no positions to its
-    embeddings.
-    """
+    embeddings."""
 
     query_parts: Mapping[str, Doubles]
     """(K,) each; they sum to the query."""
@@ -72,10 +70,8 @@ class ScoreParts(Record):
 @torch.inference_mode()
 def score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> ScoreParts:
     """Take a row of a head's scores apart, in float64 and as heads were turned in the trace.
-
     The row is a query from 0: a source token in the encoder, else a step of decoding. A head or a
-    row that there is not is a ValueError.
-    """
+    row that there is not is a ValueError."""
     model.description.require_heads([head])
     kind, layer, number = head
     rows = len(trace.source if kind == "encoder_self" else trace.consumed)
@@ -114,9 +110,7 @@ def vectors_apart(
     forced: ForcedPass, attention: Sublayer, name: str, columns: slice, positions: Tensor
 ) -> dict[str, Tensor]:
     """Take a head's queries, keys or values at some positions apart: part → (K, n).
-
-    ``name`` is that of their projection, ``columns`` are the head's.
-    """
+    ``name`` is that of their projection, ``columns`` are the head's."""
     weight, bias = forced.model.linear(f"{attention.path}.{name}")
     positions = positions.to(weight.device)
     directions = weight[:, columns].T.double()  # (K, D)

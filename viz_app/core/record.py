@@ -38,10 +38,8 @@ class Record:
     An array may be optional, or one of several in a mapping, whose names in files are those of the
     field, in the singular, and the key: ``maps["query"]`` is ``map_query``. An axis with a star is
     another one for each key: in ``"L* H*"`` each has its own numbers of layers and heads. The axes
-    of a single value are ``""``.
-
-    Raises:
-        ValueError: if arrays do not have their axes, or one axis has two lengths.
+    of a single value are ``""``. ValueError if arrays do not have their axes, or one axis has two
+    lengths.
     """
 
     rows: ClassVar[str] = ""
@@ -70,11 +68,8 @@ class Record:
         return {name: array for name, _, array in self._named()}
 
     def table(self) -> dict[str, NDArray[np.generic]]:
-        """Return the columns of the table, (rows,) or (rows, k) each.
-
-        A single value, such as the head of which all is, stands in every row; other arrays are left
-        out.
-        """
+        """Return the columns of the table, (rows,) or (rows, k) each. A single value, such as the
+        head of which all is, stands in every row; other arrays are left out."""
         axes = {name: axes for name, axes, _ in self._named()}
         found = {
             name: array
@@ -147,11 +142,8 @@ def check_out(path: Path, endings: Sequence[str] = ENDINGS) -> None:
 
 
 def written_as(ending: str, arrays: Arrays) -> bytes:
-    """Return arrays as the ending of a file says.
-
-    The columns of a table are the arrays (n,) and, numbered from 1, those of the arrays (n, k);
-    others are left out.
-    """
+    """Return arrays as the ending of a file says. The columns of a table are the arrays (n,) and,
+    numbered from 1, those of the arrays (n, k); others are left out."""
     if ending == ".npz":
         return npz_of(arrays)
     if ending == ".json":

@@ -75,9 +75,7 @@ class TokenValues(Record):
 @dataclass(frozen=True)
 class HeadDictionary(Record):
     """The target tokens that a head raises most, and lowers most, for each of some tokens.
-
-    Logits are in standard deviations over the vocabulary, from their mean.
-    """
+    Logits are in standard deviations over the vocabulary, from their mean."""
 
     rows = "n"
 
@@ -137,10 +135,8 @@ def values_here(model: Seq2SeqModel, trace: Trace, kind: Kind) -> TokenValues:
 @torch.inference_mode()
 def written_logits(model: Seq2SeqModel, head: Head, values: Tensor) -> Tensor:
     """Return what a head of the decoder adds to the logits for values (n, K): (n, V), float64.
-
-    They are in standard deviations over the vocabulary, from its mean; NaN
-    stands at tokens that the model never writes.
-    """
+    They are in standard deviations over the vocabulary, from its mean; NaN stands at tokens that
+    the model never writes."""
     kind, layer, number = head
     path = attention_path(kind, layer)
     projection = model.linear(f"{path}.output_projection").weight
@@ -166,9 +162,7 @@ def written_bytes(model: Description, tokens: int) -> int:
 
 def _norms_after(model: Seq2SeqModel, sublayer: Sublayer) -> list[HeldNorm]:
     """Return the norms that what a sublayer of the decoder writes goes through, divisors left out.
-
-    What the encoder writes reaches no logit but through heads of the decoder.
-    """
+    What the encoder writes reaches no logit but through heads of the decoder."""
     norms = [model.final_norm("target")]
     if model.description.norm == "post":
         later = sublayers(model, "decoder")
@@ -202,13 +196,8 @@ def head_dictionary(
     model: Seq2SeqModel, tokenizers: Tokenizers, head: Head, found: TokenValues, *, named: int = 5
 ) -> HeadDictionary:
     """Return the target tokens that a head raises most, and lowers most, for each token.
-
-    At most ``named`` are named of either.
-
-    Raises:
-        ValueError: if there is no such head, it is one of the encoder, what it writes has no words,
-            or none are to be named.
-    """
+    At most ``named`` are named of either. ValueError if there is no such head, it is one of the
+    encoder, what it writes has no words, or none are to be named."""
     model.description.require_heads([head])
     if head.kind == "encoder_self":
         raise ValueError(f"expected a head of the decoder, got {head_name(head)}")

@@ -108,7 +108,7 @@ def heads_map(
     """Draw heads by the token that they read, with sums at both margins.
 
     The sums stand after an empty row and column. A click on a cell gives "row,column", on the sum
-    of a row "row," and on the sum of a column ",column".
+    of a row "row," and on the sum of a column ",column". ValueError if labels and cells do not fit.
 
     Args:
         cells: (L, H, M); rows are called layer.head.
@@ -118,9 +118,6 @@ def heads_map(
         theme: colours.
         column: the marked token.
         cell: row and column of the chosen cell.
-
-    Raises:
-        ValueError: if labels and cells do not fit.
     """
     layers, heads, keys = cells.shape
     if keys != len(columns):

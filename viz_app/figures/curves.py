@@ -79,10 +79,8 @@ def training_curves(
     panels, runs and curves; unsmoothed values come before the curve that smooths them.
 
     The first run is the one whose checkpoint is in use, at whose ``step`` each chart has a line.
-    The axis of steps, and that of the loss, may be logarithmic.
-
-    Raises:
-        ValueError: if there are no runs, or more runs than colours.
+    The axis of steps, and that of the loss, may be logarithmic. ValueError if there are no runs, or
+    more runs than colours.
     """
     if not 0 < len(runs) <= MOST_RUNS:
         raise ValueError(f"expected 1 to {MOST_RUNS} runs, got {len(runs)}")
@@ -281,11 +279,9 @@ def accuracy_charts(
     curves: Sequence[AccuracyCurve], *, step: int, theme: Theme, log_steps: bool = False
 ) -> go.Figure:
     """Draw accuracies with their intervals, a chart a curve, two a row, and the level of chance.
-
     Each curve, of one step at least, is a trace, after one of chance; the ``customdata`` of a mark
     is its step and its phenomenon, as in ``"500,tense"``, without a phenomenon where the curve is
-    of all pairs. A line in each chart is at the ``step`` of the checkpoint in use.
-    """
+    of all pairs. A line in each chart is at the ``step`` of the checkpoint in use."""
     names = [curve.phenomenon or "all pairs" for curve in curves]
     panels = [Panel(name, (name,), ".0%", _SHARES) for name in names]
     titles = [

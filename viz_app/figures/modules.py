@@ -18,10 +18,8 @@ _HEADS = ("part", "shape", "mean", "std. dev.", "mean norm", "parameters")
 
 def module_tree_html(root: ModuleNode, *, unfolded: int = 3) -> str:
     """Return a tree of modules with their parameter counts, and of hook points with statistics.
-
-    The row of a hook point has its full name as ``data-hook``, that of a module as
-    ``data-module``. At first, ``unfolded`` levels are open.
-    """
+    The row of a hook point has its full name as ``data-hook``, that of a module as ``data-module``.
+    At first, ``unfolded`` levels are open."""
     return f'<div class="modules">{_details(root, unfolded)}</div>'
 
 
@@ -92,9 +90,7 @@ def _shared(parameter: Parameter) -> str:
 
 def comparison_table(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str], str]]) -> str:
     """Return a table as HTML that marks ``≠`` what differs from the value in the first column.
-
-    A row has a label, below which its note unfolds, and a value for each column.
-    """
+    A row has a label, below which its note unfolds, and a value for each column."""
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["setting", *columns])
     body = "".join(_compared(*row) for row in rows)
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"

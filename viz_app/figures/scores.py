@@ -24,7 +24,7 @@ def score_map(
     """Draw what parts of a query, (rows), make with parts of a key, (columns).
 
     Trace 0 has the cells, with their numbers where there is room; a click on one, by the last
-    trace, gives "row,column", counted from 0.
+    trace, gives "row,column", counted from 0. ValueError if labels and cells do not fit.
 
     Args:
         cells: (rows, columns), in the unit of scores.
@@ -32,9 +32,6 @@ def score_map(
         titles: of the rows and of the columns.
         limit: magnitude at both ends of the scale; what is beyond has the colour of the end.
         theme: colours.
-
-    Raises:
-        ValueError: if labels and cells do not fit.
     """
     [heat_map], layout = matrix(
         (cells / limit).astype(np.float32),

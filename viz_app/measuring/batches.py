@@ -89,10 +89,8 @@ def encode(
     pairs: Iterable[Pair], tokenizers: Tokenizers, *, max_length: int, left_out: LeftOutCounts
 ) -> Iterator[EncodedPair]:
     """Encode pairs; leave out those with an empty side, a repeated source or too many tokens.
-
     A source is repeated if it is among the ten thousand sources before it. Neither a source nor a
-    consumed target may have more than ``max_length`` tokens. What is left out is counted.
-    """
+    consumed target may have more than ``max_length`` tokens. What is left out is counted."""
     order: deque[str] = deque()
     seen: set[str] = set()
     for number, pair in enumerate(pairs):
@@ -112,11 +110,7 @@ def encode(
 def encode_all(
     pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_length: int
 ) -> tuple[EncodedPair, ...]:
-    """Encode pairs that a model can take, each source once.
-
-    Raises:
-        DataError: if none is left.
-    """
+    """Encode pairs that a model can take, each source once. DataError if none is left."""
     left_out = LeftOutCounts()
     found = tuple(encode(pairs, tokenizers, max_length=max_length, left_out=left_out))
     if not found:
@@ -144,9 +138,7 @@ def batches_by_length(
 
 def gather(processes: Processes, found: Sequence[Mapping[int, Result]]) -> list[Result]:
     """Gather what all processes found for the sentences of their batches, in order of sentences.
-
-    Sentences are known by their numbers; all processes must call this.
-    """
+    Sentences are known by their numbers; all processes must call this."""
     parts = [part for of_process in processes.gather(found) for part in of_process]
     together = {number: one for part in parts for number, one in part.items()}
     return [together[number] for number in sorted(together)]
@@ -218,11 +210,10 @@ class PaddedIds:
 def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tensor], Tensor]:
     """Compute all attention maps of a teacher-forced pass, and the decoder's output.
 
+    ValueError if the maps of the longest sentence take more memory than is free.
+
     Returns:
         Weights of each kind, (B, L H, Q, M), layer by layer; and the output stream, (B, T, D).
-
-    Raises:
-        ValueError: if the maps of the longest sentence take more memory than is free.
     """
     require_memory_of_maps(model, ids)
     maps, stream = run_maps(model, ids.source, ids.target[:, :-1])

@@ -52,9 +52,7 @@ A sentence or a key with more is alone."""
 @dataclass(frozen=True)
 class Contributions:
     """The shares of a batch's predictions, float32. Row t is of the token that step t predicts.
-
-    The shares of source and prefix of a prediction sum to 1; they are 0 at padding.
-    """
+    The shares of source and prefix of a prediction sum to 1; they are 0 at padding."""
 
     source: Tensor
     """Share of each source token, (B, T, S)."""
@@ -182,10 +180,8 @@ def _relevance(
     note: Callable[[Kind, Tensor, Tensor], object] = lambda kind, layer, so_far: None,
 ) -> Tensor:
     """Multiply the maps of all layers: ids (B, S), (B, T) → (B, T, S + T), rows sum to 1.
-
     A row of the result says what a decoder position has of each source and each consumed token.
-    ``note`` is told the kind and the map of each attention, and the product up to it.
-    """
+    ``note`` is told the kind and the map of each attention, and the product up to it."""
     layers = model.description.layers
     with capture(model, points_of_attention(model)) as seen:
         forced_stream(model, source, consumed)

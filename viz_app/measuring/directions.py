@@ -71,10 +71,8 @@ class Direction:
         advances: bool = True,
     ) -> Iterator[PairLinks | None]:
         """Align all pairs by the head at a place among ``names``; None for a pair that is left out.
-
         ``left_out`` and ``agreement``, which is of all heads, are those of ``align_pairs``.
-        ``advance`` is called for each pair, unless another direction counts it.
-        """
+        ``advance`` is called for each pair, unless another direction counts it."""
         for pair in align_pairs(
             self.checkpoint.model,
             self.run.tokenizers,
@@ -101,10 +99,7 @@ class Direction:
 
     def choose(self, name: str) -> int:
         """Return the place among ``names`` of one of these, or of the ``BEST``.
-
-        Raises:
-            ValueError: if there is no such head, or no measures say which is best.
-        """
+        ValueError if there is no such head, or no measures say which is best."""
         if name == BEST:
             if (self.by, self.of) != ("weight", "heads"):
                 raise ValueError("expected a reference or a name: only heads' weights are measured")
@@ -151,10 +146,7 @@ def combine(
     forward: Iterator[PairLinks | None], backward: Iterator[PairLinks | None], how: Symmetrisation
 ) -> Iterator[PairLinks | None]:
     """Combine the alignments of two directions; None for a pair that one of them leaves out.
-
-    Raises:
-        DataError: if the two divide a pair into other words.
-    """
+    DataError if the two divide a pair into other words."""
     for number, (pair, back) in enumerate(zip(forward, backward, strict=True), start=1):
         if pair is None or back is None:
             yield None

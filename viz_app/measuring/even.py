@@ -34,10 +34,8 @@ def even_head(
     tokenizers: Tokenizers, counts: Counts | None, sentences: Iterable[EncodedPair]
 ) -> Mapping[str, Mapping[Kind, float]]:
     """Measure a head whose rows are even over sentences: measure → kind → value.
-
     Only measures of where a head looks have one. ``counts`` say how often tokens occur in the
-    training data, as for ``RunInputs``. Rows and their mean are those of the measures of heads.
-    """
+    training data, as for ``RunInputs``. Rows and their mean are those of the measures of heads."""
     run = RunInputs(tokenizers, counts, torch.device("cpu"))
     sums: dict[str, dict[Kind, list[float]]] = {}
     for batch in batches_by_length(sentences):
@@ -60,9 +58,7 @@ def even_head(
 @dataclass(frozen=True)
 class MeasuredSentence:
     """The measures of where heads look have values on one sentence, beside those of an even head.
-
-    Both are means over the rows that have several keys.
-    """
+    Both are means over the rows that have several keys."""
 
     values: Mapping[str, Mapping[Kind, Floats]]
     """Measure → kind → (L, H)."""

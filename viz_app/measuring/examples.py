@@ -71,9 +71,7 @@ def strongest_examples(
     model: Seq2SeqModel, found: Iterable[Sequence[Example]]
 ) -> dict[Head, tuple[Example, ...]]:
     """Choose the ``EXAMPLES_PER_HEAD`` strongest examples of each head, largest weight first.
-
-    For each sentence one example of each head was found, in the order of ``all_heads``.
-    """
+    For each sentence one example of each head was found, in the order of ``all_heads``."""
     rows = list(found)
     best: dict[Head, tuple[Example, ...]] = {}
     for place, head in enumerate(model.description.all_heads()):

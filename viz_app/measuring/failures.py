@@ -22,9 +22,7 @@ from headwise.viz_app.records.measures import TranslatedSentence
 
 def _scores(model: Seq2SeqModel, stream: Tensor, ids: PaddedIds) -> Tensor:
     """Compute the log-probability of each predicted token: the decoder's output (B, T, D) → (B, T).
-
-    What is at padding means nothing.
-    """
+    What is at padding means nothing."""
     predicted = embeddable(ids.predicted)
     return log_probabilities(model, stream.flatten(0, 1), predicted.flatten()).view_as(predicted)
 

@@ -90,9 +90,7 @@ class _Corpus:
 
 class _TranslatedRow(NamedTuple):
     """A translation, its chrF, and figures of it; those of ``FAILURES`` and others.
-
-    Figures with null as default are in some older files only, but for the source's contribution.
-    """
+    Figures with null as default are in some older files only, but for the source's contribution."""
 
     translation: str
     chrf: Annotated[float, Field(ge=0, le=100)]
@@ -126,12 +124,8 @@ def measured_steps(folder: Path) -> list[int]:
 
 def write_measures(folder: Path, measures: Measures) -> None:
     """Write the measures of a checkpoint into a run's folder, in place of any that were there.
-
-    Raises:
-        CheckpointError: if they cannot be written.
-        ValueError: if there is a measure among the values that neither is ours nor in ``own``, or a
-            value beyond the range of its measure.
-    """
+    CheckpointError if they cannot be written. ValueError if there is a measure among the values
+    that neither is ours nor in ``own``, or a value beyond the range of its measure."""
     require_own_names(measures.own)
     names = (*MEASURES, *measures.own)
     if {*measures.values} != {*names}:
@@ -173,11 +167,8 @@ def write_measures(folder: Path, measures: Measures) -> None:
 
 def read_measures(folder: Path, step: int) -> Measures:
     """Read the measures of a checkpoint; the caller compares their sha256 with the weights.
-
-    Raises:
-        CheckpointError: if a file is missing, damaged, foreign or of another version, or the
-            example sentences are not those that were measured.
-    """
+    CheckpointError if a file is missing, damaged, foreign or of another version, or the example
+    sentences are not those that were measured."""
     path = measures_path(folder, step)
     if not path.is_file():
         known = ", ".join(f"{s:,}" for s in measured_steps(folder)) or "none"

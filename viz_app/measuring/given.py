@@ -65,12 +65,8 @@ class GivenSentences:
         placement: Placement = DEFAULT_PLACEMENT,
     ) -> None:
         """Encode sentences; those that the model cannot take, and repeated ones, are left out.
-
-        ``load`` loads a checkpoint of the run there where it computes.
-
-        Raises:
-            ValueError: if none is left, or they have too many tokens.
-        """
+        ``load`` loads a checkpoint of the run there where it computes. ValueError if none is left,
+        or they have too many tokens."""
         self._run, self._load, self._placement = run, load, placement
         own = not pairs[0].target
         self.translated_at = run.steps()[-1] if own else None
@@ -102,9 +98,7 @@ class GivenSentences:
     @property
     def _batch(self) -> int:
         """How many sentences are run together: about a second of one processor.
-
-        The costs of heads take half of it, and what else is measured of the same sentences.
-        """
+        The costs of heads take half of it, and what else is measured of the same sentences."""
         model, count = self._run.description, len(self._encoded)
         source, target = (
             math.ceil(sum(map(len, side)) / count)
@@ -133,11 +127,8 @@ class GivenSentences:
 
         Weights come first, of all of them, and count as a sentence of each; then the newest and the
         oldest checkpoint. What is found goes into ``by_weights``, and into ``found`` when a
-        checkpoint is done.
-
-        Raises:
-            CheckpointError: if weights cannot be used.
-            ValueError: if no translation has a token.
+        checkpoint is done. CheckpointError if weights cannot be used. ValueError if no translation
+        has a token.
         """
         steps = [*dict.fromkeys([max(steps), min(steps), *steps])]
         for step in steps:

@@ -68,11 +68,8 @@ class PairLinks:
 
 @dataclass
 class Agreement:
-    """The links of alignments are counted, and how many of them are in the reference.
-
-    With A the links made and S the reference, all of it sure, the error rate is that of Och and Ney
-    (2003).
-    """
+    """The links of alignments are counted, and how many of them are in the reference. With A the
+    links made and S the reference, all of it sure, the error rate is that of Och and Ney (2003)."""
 
     correct: Numbers
     """|A ∩ S| of each of the alignments that are compared, such as those of the H heads."""
@@ -123,9 +120,7 @@ def align_pairs(
     ``PAIRS_AT_A_TIME`` of them are read ahead. Pairs that are left out are counted in ``left_out``;
     the links of every head are compared with the reference in ``agreement``, if it is given; links
     and weights are those of the ``head`` with this place among the H. Maps are ``cross_maps``.
-
-    Raises:
-        DataError: if a reference links words that are not there.
+    DataError if a reference links words that are not there.
     """
     max_length = model.description.max_length
     numbered = enumerate(pairs)
@@ -151,11 +146,9 @@ def align_pairs(
 
 def cross_maps(model: Seq2SeqModel, ids: PaddedIds, *, by: CellValue, of: MapsOf) -> Tensor:
     """Return the maps of cross-attention of a batch, (B, H, Q, M), or one a layer in place of H.
-
     By value norm a cell is the length of what is added for the key, ‖α v W_O‖ (Kobayashi et al.
     2020, section 5, who link the key with the longest). A layer's map is the mean of its heads'
-    weights or, by value norm, the length of what they add together.
-    """
+    weights or, by value norm, the length of what they add together."""
     if (by, of) == ("weight", "heads"):
         return attention_maps(model, ids)[0]["cross"]
     shape = model.description.shapes["cross"]

@@ -413,10 +413,8 @@ def own_measure(name: str, function: RowMeasure) -> Measure:
 @torch.no_grad()
 def weight_measures(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
     """Measure the heads of a model by their weights: name → kind → (L, H), float32.
-
     Biases and the gains of norms are left out. Where a norm of queries and keys bounds scores,
-    there is no ``qk_norm``: it is NaN.
-    """
+    there is no ``qk_norm``: it is NaN."""
     found: dict[str, dict[Kind, Floats]] = {}
     for kind in KINDS:
         values = singular_values_of(model, kind)

@@ -26,9 +26,7 @@ from headwise.model.ties import rounding_of
 @dataclass(frozen=True)
 class HeadSum:
     """A measure is summed over the rows of each sentence of a batch.
-
-    Its mean is that of all totals over that of all counts, so that rows weigh the same.
-    """
+    Its mean is that of all totals over that of all counts, so that rows weigh the same."""
 
     total: Tensor
     """Sum over rows for each sentence and head, (B, H)."""
@@ -55,10 +53,7 @@ CPU, wherever the model computes, as ``torch.arange`` makes them."""
 
 def measure_rows(name: str, measure: RowMeasure, weights: Tensor, allowed: Tensor) -> HeadSum:
     """Compute a measure of a person's own, and sum it over the rows that count.
-
-    Raises:
-        ValueError: if it does not return a finite number for each row that counts.
-    """
+    ValueError if it does not return a finite number for each row that counts."""
     given = weights.device
     weights, allowed = weights.cpu(), allowed.cpu()
     values = measure(weights, allowed)
@@ -77,10 +72,8 @@ def measure_rows(name: str, measure: RowMeasure, weights: Tensor, allowed: Tenso
 
 def entropy(weights: Tensor, allowed: Tensor) -> HeadSum:
     """Sum over rows the entropy −Σ w ln w, divided by the logarithm of the number of allowed keys.
-
     It is 0 if all weight is on one key, 1 if every key has the same weight. (Clark et al. 2019,
-    section 3.3, do not divide; the division makes sentences of different lengths comparable.)
-    """
+    section 3.3, do not divide; the division makes sentences of different lengths comparable.)"""
     weights = weights.double()
     most = allowed.sum(dim=-1).clamp(min=2).double().log()  # (B, Q)
     values = -torch.xlogy(weights, weights).sum(dim=-1) / most[:, None]
@@ -89,10 +82,8 @@ def entropy(weights: Tensor, allowed: Tensor) -> HeadSum:
 
 def confidence(weights: Tensor, allowed: Tensor) -> HeadSum:
     """Sum the largest weight of each row.
-
     (Voita et al. 2019, section 4, leave out the weight on ``</s>``; here it counts like any other,
-    since the measure ``end`` says how much weight is on ``</s>``.)
-    """
+    since the measure ``end`` says how much weight is on ``</s>``.)"""
     return sum_rows(weights.amax(dim=-1), rows_with_several_keys(allowed))
 
 
@@ -115,10 +106,8 @@ def on_offset(weights: Tensor, allowed: Tensor, offset: int) -> HeadSum:
 
 def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
     """Sum the weight of each row on ``keys``, bool (B, M); it is 0 in a row without such a key.
-
     All rows count, so that the shares of different tokens add up to at most 1. (Clark et al. 2019,
-    section 3.2, on special tokens and punctuation.)
-    """
+    section 3.2, on special tokens and punctuation.)"""
     here = allowed & keys[:, None]  # (B, Q, M)
     values = weights.masked_fill(~here[:, None], 0.0).sum(dim=-1)
     return sum_rows(values, rows_with_several_keys(allowed))
@@ -126,11 +115,9 @@ def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
 
 def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
     """Count the rows whose largest weight is on the rarest token that they may attend to.
-
     ``occurrences`` says how often the token at each key occurs in the training data, (B, M); −1 for
     special tokens, which are never the rarest. A row with several largest weights counts with the
-    share of them that is there. (Voita et al. 2019, section 5.3.)
-    """
+    share of them that is there. (Voita et al. 2019, section 5.3.)"""
     candidates = allowed & (occurrences >= 0)[:, None]  # (B, Q, M)
     most = torch.iinfo(occurrences.dtype).max
     counts = occurrences[:, None].expand_as(allowed).masked_fill(~candidates, most)
@@ -143,10 +130,8 @@ def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
 
 def distance(weights: Tensor, others: Tensor, allowed: Tensor) -> HeadSum:
     """Sum the Jensen-Shannon distances between the rows of two maps of the same input.
-
     Each is from 0 to 1: the square root of the divergence with logarithms to base 2 (Endres and
-    Schindelin 2003; Clark et al. 2019, section 6, use the divergence).
-    """
+    Schindelin 2003; Clark et al. 2019, section 6, use the divergence)."""
     p, q = weights.double(), others.double()
     middle = (p + q) / 2
     # Where the middle is 0, both are, and add nothing.
@@ -160,10 +145,8 @@ def distance(weights: Tensor, others: Tensor, allowed: Tensor) -> HeadSum:
 
 def singular_values(left: Tensor, right: Tensor) -> Tensor:
     """Return the singular values of the products left rightᵀ: (…, D, K), (…, D, K) → (…, K).
-
     They are those of R_l R_rᵀ, with the triangular factors of the two sides, since orthonormal
-    columns do not change them: no D × D matrix is made.
-    """
+    columns do not change them: no D × D matrix is made."""
     triangles = (torch.linalg.qr(side.double(), mode="r").R for side in (left, right))
     first, second = triangles
     return torch.linalg.svdvals(first @ second.mT)
@@ -171,10 +154,8 @@ def singular_values(left: Tensor, right: Tensor) -> Tensor:
 
 def effective_rank(values: Tensor) -> Tensor:
     """Return the exponential of the entropy of singular values taken as shares: (…, K) → (…).
-
     It is from 1, if one value alone is above 0, to K, if all are equal; NaN if all are 0. (Roy and
-    Vetterli 2007.)
-    """
+    Vetterli 2007.)"""
     shares = values / values.sum(dim=-1, keepdim=True)
     return (-torch.xlogy(shares, shares).sum(dim=-1)).exp()
 

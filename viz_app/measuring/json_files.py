@@ -41,14 +41,8 @@ Table = Annotated[Floats, GetPydanticSchema(lambda _, read: read.generate_schema
 
 
 def write_json(path: Path, file: Any, *, items_apart: bool = False) -> None:
-    """Write a dataclass; the folder is made.
-
-    A field that is empty and has a default is left out; ``items_apart`` gives a line to each item
-    of a list.
-
-    Raises:
-        CheckpointError: if it cannot be written.
-    """
+    """Write a dataclass; the folder is made. A field that is empty and has a default is left out;
+    ``items_apart`` gives a line to each item of a list. CheckpointError if it cannot be written."""
     make_folder(path.parent)
     optional = {
         field.name
@@ -91,6 +85,8 @@ def read_json(
 ) -> Record:
     """Read a file that says its ``format_version``, and make a record of it.
 
+    CheckpointError if the file is damaged, foreign or of another version.
+
     Args:
         path: of the file.
         file: the dataclass in it.
@@ -98,9 +94,6 @@ def read_json(
         what: is in it, as errors say it.
         version: of the format.
         within: the folder that a link must not leave.
-
-    Raises:
-        CheckpointError: if the file is damaged, foreign or of another version.
     """
     try:
         content = read_bytes(path, within=within)

@@ -56,10 +56,7 @@ def neurons_path(folder: Path, step: int) -> Path:
 
 def write_neurons(folder: Path, found: StrongestSentences) -> None:
     """Write the strongest sentences of a checkpoint into a run's folder, in place of earlier ones.
-
-    Raises:
-        CheckpointError: if they cannot be written.
-    """
+    CheckpointError if they cannot be written."""
     tensors = {
         f"{stack}.{side}": _small(array)
         for stack, places in found.stacks.items()
@@ -90,10 +87,7 @@ def _small(array: NDArray[np.generic]) -> NDArray[np.generic]:
 
 def read_neurons(folder: Path, step: int) -> StrongestSentences:
     """Read the strongest sentences of a checkpoint; the caller compares their sha256.
-
-    Raises:
-        CheckpointError: if the file is missing, damaged, foreign or of another version.
-    """
+    CheckpointError if the file is missing, damaged, foreign or of another version."""
     path = neurons_path(folder, step)
     content = read_bytes(path, most=MOST_OF_TENSORS)
     try:

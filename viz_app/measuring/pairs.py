@@ -125,11 +125,8 @@ def score_pairs(
     model: Seq2SeqModel, tokenizers: Tokenizers, pairs: Sequence[ContrastivePair]
 ) -> tuple[Doubles, Doubles]:
     """Return log P of the right and of the wrong target of each pair, in nats: (n,), (n,).
-
-    Raises:
-        DataError: before work is done, if a text of a pair is too long for the model, or nothing
-            that its tokenizer takes for text.
-    """
+    DataError before work is done, if a text of a pair is too long for the model, or nothing that
+    its tokenizer takes for text."""
     batches = list(batches_by_length(_encode(pairs, tokenizers, model.description.max_length)))
     scores = _over(batches, partial(target_scores, model), ALONE)
     return scores[::2], scores[1::2]
@@ -140,10 +137,8 @@ def measure_pairs(task: PairTask, advance: Callable[[int], object]) -> Iterator[
 
     What is yielded has one checkpoint; the last of the run has its heads, too. Every process yields
     the same. ``advance`` is called with the number of targets that are scored, in all processes.
-
-    Raises:
-        DataError: before work is done, if a text of a pair is too long for the model, or nothing
-            that its tokenizer takes for text.
+    DataError before work is done, if a text of a pair is too long for the model, or nothing that
+    its tokenizer takes for text.
     """
     encoded = _encode(task.pairs, task.run.tokenizers, task.run.description.max_length)
     batches = list(batches_by_length(encoded))

@@ -17,10 +17,8 @@ from headwise.viz_app.measuring.tensor_files import CheckpointRecord
 @dataclass(frozen=True)
 class Resamples(CheckpointRecord):
     """What each measure of each head is on resamples of a corpus; ``sums.py`` draws them.
-
     The resamples are the same for all heads and checkpoints, so that the spread of a difference
-    over them is the error of a difference on the same sentences (the paired bootstrap).
-    """
+    over them is the error of a difference on the same sentences (the paired bootstrap)."""
 
     what = "resamples"
     may_be_nan = True

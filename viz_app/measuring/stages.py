@@ -54,11 +54,9 @@ def find_aligning_head(
     links_of: LinksLookup | None,
 ) -> int:
     """Find the head whose links between the words of some pairs are best: its place among the H.
-
     It has the lowest alignment error rate. Without any reference alignment it is the head whose
     links reach the most source words, which is our own choice: a head that follows the translation
-    visits them one after another.
-    """
+    visits them one after another."""
     shape = model.description.shapes["cross"]
     agreement, reached = Agreement(np.zeros(math.prod(shape))), np.zeros(math.prod(shape))
     references = ((s.pair, links_of(s) if links_of is not None else None) for s in sentences)
@@ -201,9 +199,7 @@ class StageMeasurer:
 
 def _chrf(translations: Sequence[str], references: Sequence[str]) -> tuple[float, float]:
     """Return chrF and its standard error, by resamples of the sentences' counts.
-
-    (sacrebleu's own resamples end in a TypeError where one of them has a score of 0.)
-    """
+    (sacrebleu's own resamples end in a TypeError where one of them has a score of 0.)"""
     if not translations:
         return math.nan, math.nan
     from sacrebleu import CHRF  # takes time, and only this needs it

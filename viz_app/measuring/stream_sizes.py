@@ -23,10 +23,8 @@ _KIND_OF: Mapping[Stack, Kind] = {"encoder": "encoder_self", "decoder": "decoder
 @torch.inference_mode()
 def largest_ratios(model: Seq2SeqModel, ids: PaddedIds) -> dict[str, list[float]]:
     """Return the largest |x| over the median |x| of each of B sentences, by stack.
-
     The targets are forced. It is that of the layer, the embedding among them, where it is largest;
-    padding does not count. The names are those of ``STREAM_SIZES``.
-    """
+    padding does not count. The names are those of ``STREAM_SIZES``."""
     points = {
         stack: [
             f"{stack}.embedding.output",

@@ -44,9 +44,7 @@ class _Header:
 @dataclass(frozen=True)
 class CheckpointRecord(Record):
     """Arrays that were measured of a checkpoint over a corpus, whose references were forced.
-
-    A subclass has arrays, and for each kind of attention one of those that are in mappings.
-    """
+    A subclass has arrays, and for each kind of attention one of those that are in mappings."""
 
     what: ClassVar[str]
     """What they are: in the name of the file, and in errors."""
@@ -64,10 +62,7 @@ class CheckpointRecord(Record):
 
     def write(self, folder: Path) -> None:
         """Write the record into a run's folder, in place of any that was there.
-
-        Raises:
-            CheckpointError: if it cannot be written.
-        """
+        CheckpointError if it cannot be written."""
         path = self.path(folder, self.step)
         make_folder(path.parent)
         tensors: dict[str, NDArray[Any]] = {}
@@ -83,12 +78,8 @@ class CheckpointRecord(Record):
     @classmethod
     def read(cls, folder: Path, step: int) -> Self | None:
         """Read the record of a checkpoint; None if there is none.
-
         The caller compares its sha256 with that of the weights, and shapes with the model's.
-
-        Raises:
-            CheckpointError: if the file is damaged, foreign or of another version.
-        """
+        CheckpointError if the file is damaged, foreign or of another version."""
         path = cls.path(folder, step)
         if not path.exists():
             return None

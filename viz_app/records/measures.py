@@ -29,11 +29,8 @@ _LETTERS = 4
 
 
 def has_enough_letters(word: str) -> bool:
-    """Return whether a source word has at least four letters.
-
-    Shorter ones are mostly those that another language may do without; of the longer ones, too,
-    many are function words.
-    """
+    """Return whether a source word has at least four letters. Shorter ones are mostly those that
+    another language may do without; of the longer ones, too, many are function words."""
     return sum(map(str.isalpha, word)) >= _LETTERS
 
 
@@ -184,11 +181,9 @@ class TranslatedSentence:
 @dataclass(frozen=True)
 class StrongestPositions:
     """Where the neurons of a stack are strongest, (L, F, N): L layers, F = d_ff, N places each.
-
     The strongest comes first; at most one is of a sentence. The activation, what the second linear
     layer of a feed-forward is given, may be negative where it is strongest. Where it is 0 there is
-    no place: the neuron was not active in so many sentences.
-    """
+    no place: the neuron was not active in so many sentences."""
 
     sentence: NDArray[np.int64]
     """Index among the sentences."""

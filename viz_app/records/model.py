@@ -31,11 +31,9 @@ class LinearWeights:
 @dataclass(frozen=True)
 class NormWeights:
     """A norm has these weights; it standardises the last axis, then scales and shifts it.
-
     y = ``gain`` · (x − mean) / √(variance + ``epsilon``) + ``bias`` (Ba et al. 2016, equation 4).
-    Without a bias it divides by the root mean square (Zhang & Sennrich 2019):
-    y = ``gain`` · x / √(mean square + ``epsilon``).
-    """
+    Without a bias it divides by the root mean square (Zhang & Sennrich 2019): y = ``gain`` · x /
+    √(mean square + ``epsilon``)."""
 
     gain: Floats
     """(D,)."""
@@ -68,9 +66,7 @@ class Sublayer:
 @dataclass(frozen=True)
 class AttentionSublayer(Sublayer):
     """One multi-head attention; ``query`` to ``heads`` are captured from the model too.
-
-    What is captured can be computed again from the other fields.
-    """
+    What is captured can be computed again from the other fields."""
 
     kind: Kind
     layer: int
@@ -139,10 +135,9 @@ class FeedForwardSublayer(Sublayer):
 @dataclass(frozen=True)
 class LayerTrace:
     """One attention of a layer is recorded together with the feed-forward that ends the layer.
-
     A decoder layer has cross-attention between self-attention and feed-forward: the feed-forward's
-    ``stream`` is then the ``result`` of cross-attention, even if ``attention`` is self-attention.
-    """
+    ``stream`` is then the ``result`` of cross-attention, even if ``attention`` is
+    self-attention."""
 
     attention: AttentionSublayer
     feed_forward: FeedForwardSublayer

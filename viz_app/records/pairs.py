@@ -23,10 +23,7 @@ CHANCE = 0.5
 @dataclass(frozen=True)
 class ContrastivePair:
     """A source has two targets, of which one is wrong in a single phenomenon.
-
-    Raises:
-        ValueError: if a text is empty, or both targets are the same.
-    """
+    ValueError if a text is empty, or both targets are the same."""
 
     source: str
     right: str
@@ -45,10 +42,8 @@ class ContrastivePair:
 
 def outcomes(right: ArrayLike, wrong: ArrayLike) -> Floats:
     """Return 1 where the right target is likelier, 0 where the wrong one is: (n,), (n,) → (n,).
-
     Both are log-probabilities. Where they are equal within rounding, by the rule of
-    ``model/ties.py``, it is 0.5.
-    """
+    ``model/ties.py``, it is 0.5."""
     likelier = near_largest(np.stack([right, wrong], axis=-1))  # (n, 2)
     found: Floats = (likelier[..., 0] / likelier.sum(axis=-1)).astype(np.float32)
     return found

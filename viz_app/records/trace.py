@@ -88,9 +88,7 @@ class Check:
 @dataclass(frozen=True)
 class StackInput:
     """The input of a stack is ``tokens`` + ``positions`` = ``total``, each (S, D) or (T, D).
-
-    ``positions`` is None for a model that adds none to its embeddings.
-    """
+    ``positions`` is None for a model that adds none to its embeddings."""
 
     tokens: Floats
     positions: Floats | None
@@ -217,10 +215,7 @@ class Trace:
 
     def step_of(self, at: int | str) -> int:
         """Return the row of the decoder, from 0, that predicts a token: by its place, or its text.
-
-        Raises:
-            ValueError: if there is no such place, from 1, or not one token with this text.
-        """
+        ValueError if there is no such place, from 1, or not one token with this text."""
         texts = [text.strip() for text in self.predicted.texts]
         if isinstance(at, str):
             if texts.count(at.strip()) == 1:

@@ -61,12 +61,8 @@ def run_attention(
     model: Seq2SeqModel, source: Sequence[int], target: Sequence[int]
 ) -> AttentionTrace:
     """Run a model once, teacher-forced, and record its attention weights only.
-
-    The source has its ``</s>``, the target is from ``<s>`` on.
-
-    Raises:
-        ValueError: if the source or the target is empty or too long for the model.
-    """
+    The source has its ``</s>``, the target is from ``<s>`` on. ValueError if the source or the
+    target is empty or too long for the model."""
     source_ids, target_ids = ids_tensor(model, source), _target_ids(model, target)
     maps, stream = run_maps(model, source_ids, target_ids[:, :-1])
     attention = {kind: to_numpy(weights[0]) for kind, weights in maps.items()}
@@ -79,10 +75,7 @@ def target_log_probability(
     model: Seq2SeqModel, source: Sequence[int], target: Sequence[int]
 ) -> Floats:
     """Compute the log-probability of each token of a target after ``<s>``, in nats: (T,).
-
-    Raises:
-        ValueError: as ``run_attention``.
-    """
+    ValueError as ``run_attention``."""
     target_ids = _target_ids(model, target)
     stream = forced_stream(model, ids_tensor(model, source), target_ids[:, :-1])[0]  # (T, D)
     return to_numpy(log_probabilities(model, stream, target_ids[0, 1:]))
@@ -93,10 +86,7 @@ def next_log_probability(
     model: Seq2SeqModel, source: Sequence[int], prefix: Sequence[int]
 ) -> Floats:
     """Compute the log-probability of every token after the first ids of a target, in nats: (V,).
-
-    Raises:
-        ValueError: if source or prefix are empty or too long.
-    """
+    ValueError if source or prefix are empty or too long."""
     stream = forced_stream(model, ids_tensor(model, source), ids_tensor(model, prefix))
     return to_numpy(model.unembed(stream[0, -1]).float().log_softmax(dim=-1))
 
@@ -133,19 +123,15 @@ def to_tensor(array: Floats) -> Tensor:
 
 def transform_values(values: Tensor, projection: Tensor) -> Tensor:
     """Compute v W_O of each head and key: (H, M, K), (H K, D) → (H, M, D).
-
     For a key a head adds α v W_O to a query's output: its weight α, times the key's value v, times
-    those rows W_O of the output projection that belong to the head (Kobayashi et al. 2020).
-    """
+    those rows W_O of the output projection that belong to the head (Kobayashi et al. 2020)."""
     per_head = in_float32(projection).unflatten(0, (len(values), -1))  # (H, K, D)
     return in_float32(values) @ per_head
 
 
 def head_sum_norms(weights: Tensor, transformed: Tensor) -> Tensor:
-    """Compute ‖Σ_h α_h v_h W_O‖, summed over the heads: (H, Q, M), (H, M, D) → (Q, M).
-
-    Its square is Σ_h Σ_g α_h α_g ⟨v_h W_O, v_g W_O⟩, which needs no vector for each query and key.
-    """
+    """Compute ‖Σ_h α_h v_h W_O‖, summed over the heads: (H, Q, M), (H, M, D) → (Q, M). Its square
+    is Σ_h Σ_g α_h α_g ⟨v_h W_O, v_g W_O⟩, which needs no vector for each query and key."""
     of_key = transformed.transpose(0, 1)  # (M, H, D)
     products = of_key @ of_key.mT  # (M, H, H)
     alphas = in_float32(weights).permute(2, 1, 0)  # (M, Q, H)

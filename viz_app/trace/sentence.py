@@ -66,7 +66,9 @@ def run_trace(
 ) -> Trace:
     """Translate a sentence (or take a forced target) and record everything on the way.
 
-    The trace names the run, step and weights that the model was loaded from.
+    The trace names the run, step and weights that the model was loaded from. ValueError if the
+    source or the target is empty or too long for the model, or for the memory that is free, or the
+    model does not have a head that is turned, or the sentence a key.
 
     Args:
         model: the model, in evaluation mode.
@@ -76,11 +78,6 @@ def run_trace(
         top_k: how many of the likeliest tokens to keep at each step.
         turned: strengths of heads and pinned rows, in decoding too.
         read: the ids of the source, if they are known and the model can read them.
-
-    Raises:
-        ValueError: if the source or the target is empty or too long for the model, or for the
-            memory that is free, or the model does not have a head that is turned, or the sentence a
-            key.
     """
     source_ids = list(read) if read is not None else tokenizers.encode_source(source.strip())
     if read is None:
@@ -165,9 +162,7 @@ def _from_reference(
     seen: Captured,
 ) -> float | None:
     """Return how far logits (T, V) and weights are from another implementation's, if there is one.
-
-    Weights are compared as they are, logits as in ``_apart``.
-    """
+    Weights are compared as they are, logits as in ``_apart``."""
     found = model.reference(ids_tensor(model, source), ids_tensor(model, consumed))
     if found is None:
         return None
@@ -181,10 +176,7 @@ def _from_reference(
 
 def require_source(model: Description, source: str, ids: Sequence[int]) -> None:
     """Require that a model of a description can translate a text, whose ids are given.
-
-    Raises:
-        ValueError: if it is empty or too long.
-    """
+    ValueError if it is empty or too long."""
     allowed = model.max_length
     if not source.strip():
         raise ValueError("there is nothing to translate: type a sentence")

@@ -39,9 +39,7 @@ def largest_numbers(stream: Floats) -> LargestNumbers:
 
 def largest_by_chance(count: int) -> float:
     """Return the ratio that the largest of so many numbers has if they are normally distributed.
-
     It is the median of the largest of ``count`` independent magnitudes |x|, over the median |x|:
-    all are below z with probability (2 Φ(z) − 1)^count, which is 1/2 for the median.
-    """
+    all are below z with probability (2 Φ(z) − 1)^count, which is 1/2 for the median."""
     quantile = NormalDist().inv_cdf
     return quantile((1 + 0.5 ** (1 / count)) / 2) / quantile(0.75)
