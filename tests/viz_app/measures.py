@@ -9,10 +9,9 @@ import numpy as np
 
 from headwise.model.interface import KINDS, Kind, Stack
 from headwise.viz_app.measuring.checkpoint_measures import STAGES
-from headwise.viz_app.measuring.head_means import HeadMeans
 from headwise.viz_app.measuring.head_measures import MEASURES, RESAMPLED
-from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
+from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples
 from headwise.viz_app.records.measures import (
     FAILURES,
     AlignmentBaselines,

@@ -14,7 +14,7 @@ from headwise.viz_app.measuring.files import measured_steps, read_measures
 from headwise.viz_app.measuring.head_measures import SCORE_MEASURES
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
-from headwise.viz_app.measuring.resamples import Resamples
+from headwise.viz_app.measuring.tensor_files import Resamples
 from tests.shipped import SHIPPED
 
 # Measures

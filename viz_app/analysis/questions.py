@@ -14,13 +14,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from headwise.viz_app.analysis import (
-    head_questions,
-    map_questions,
-    pair_questions,
-    prediction_questions,
-    vector_questions,
-)
+from headwise.viz_app.analysis import map_questions, prediction_questions, vector_questions
 from headwise.viz_app.analysis.question import Asked, Question
 from headwise.viz_app.why.sentences import questions as patching_questions
 from headwise.viz_app.why.word import questions as account_questions
@@ -88,10 +82,10 @@ KINDS: dict[str, QuestionKind] = {
     "best_milestone": _kind(prediction_questions.best_milestone, "curve"),
     "last_value": _kind(prediction_questions.last_value, "curve"),
     "tokens_changed": _kind(prediction_questions.tokens_changed, "count"),
-    "weakest_phenomenon": _kind(pair_questions.weakest_phenomenon),
-    "likelier_target": _kind(pair_questions.likelier_target, "source", "phenomenon"),
-    "above_chance": _kind(pair_questions.above_chance),
-    "heads_that_count": _kind(pair_questions.heads_that_count),
+    "weakest_phenomenon": _kind(prediction_questions.weakest_phenomenon),
+    "likelier_target": _kind(prediction_questions.likelier_target, "source", "phenomenon"),
+    "above_chance": _kind(prediction_questions.above_chance),
+    "heads_that_count": _kind(prediction_questions.heads_that_count),
     "word_ratio": _kind(account_questions.word_ratio, *_WORDS),
     "account_sum": _kind(account_questions.account_sum, *_WORDS),
     "largest_group": _kind(account_questions.largest_group, *_WORDS),
@@ -100,8 +94,8 @@ KINDS: dict[str, QuestionKind] = {
     "source_for_word": _kind(account_questions.source_for_word, *_WORDS, way="source"),
     "head_for_token": _kind(account_questions.head_for_token, *_WORDS, "token"),
     "encoder_part": _kind(account_questions.encoder_part, *_WORDS, "token"),
-    "score_term": _kind(head_questions.score_term, "row"),
-    "written_token": _kind(head_questions.written_token, "row", "token"),
+    "score_term": _kind(vector_questions.score_term, "row"),
+    "written_token": _kind(vector_questions.written_token, "row", "token"),
     "restoring_token": _kind(patching_questions.restoring_token, "first", "second"),
     "restoring_sublayer": _kind(patching_questions.restoring_sublayer, "first", "second"),
     "restoring_head": _kind(patching_questions.restoring_head, "first", "second"),

@@ -35,9 +35,11 @@ from headwise.viz_app.measuring.batches import (
 )
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
 from headwise.viz_app.measuring.even import even_head
-from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
-from headwise.viz_app.measuring.failures import translate_batch
-from headwise.viz_app.measuring.head_means import HeadMeans, MeanSums
+from headwise.viz_app.measuring.examples import (
+    examples_in_batch,
+    strongest_examples,
+    translate_batch,
+)
 from headwise.viz_app.measuring.head_measures import (
     AT_ONCE,
     MEAN_ABLATION,
@@ -47,10 +49,10 @@ from headwise.viz_app.measuring.head_measures import (
 )
 from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.inputs import MeasuredBatch, RunInputs
-from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
-from headwise.viz_app.measuring.sums import MeasureSums
+from headwise.viz_app.measuring.sums import MeanSums, MeasureSums
+from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples
 from headwise.viz_app.measuring.words import LinksLookup
 from headwise.viz_app.records.measures import CorpusSummary, Measures, OwnMeasure, Sentence
 from headwise.viz_app.records.trace import Floats

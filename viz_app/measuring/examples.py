@@ -1,21 +1,31 @@
-"""Strongest examples of each head on example sentences.
+"""The example sentences under a checkpoint: where heads are strongest, and its translations.
 
-``B`` batch, ``H`` heads, ``Q`` queries, ``M`` keys.
+``B`` batch, ``H`` heads, ``Q`` queries, ``M`` keys, ``T`` target steps, ``D`` = d_model.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from headwise.model.interface import KINDS, Head, Seq2SeqModel, SpecialIds
+from headwise.model.decoding.greedy import greedy
+from headwise.model.forced import forced_stream, log_probabilities
+from headwise.model.interface import KINDS, Head, Seq2SeqModel, SpecialIds, Tokenizers
+from headwise.model.masks import embeddable
 from headwise.model.ties import first_largest_of
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
+from headwise.viz_app.measuring.batches import (
+    EncodedPair,
+    PaddedIds,
+    attention_maps,
+    require_memory_of_maps,
+)
+from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.heads import rows_with_several_keys
-from headwise.viz_app.records.measures import Example
+from headwise.viz_app.records.measures import Example, TranslatedSentence
 
 EXAMPLES_PER_HEAD = 8
 """Most examples of a head."""
@@ -81,3 +91,46 @@ def strongest_examples(
         )
         best[head] = tuple(most)
     return best
+
+
+def _scores(model: Seq2SeqModel, stream: Tensor, ids: PaddedIds) -> Tensor:
+    """Compute the log-probability of each predicted token: the decoder's output (B, T, D) → (B, T).
+    What is at padding means nothing."""
+    predicted = embeddable(ids.predicted)
+    return log_probabilities(model, stream.flatten(0, 1), predicted.flatten()).view_as(predicted)
+
+
+@torch.inference_mode()
+def translate_batch(
+    model: Seq2SeqModel, tokenizers: Tokenizers, sentences: Sequence[EncodedPair]
+) -> dict[int, TranslatedSentence]:
+    """Translate a batch greedily, and compute by what each translation may have failed.
+
+    ``log_probability`` is the mean over its tokens in nats, ``</s>`` included, and
+    ``source_contribution`` the mean over them of the source's share by ALTI+.
+
+    Returns:
+        The translation of each sentence number.
+    """
+    from sacrebleu import CHRF  # imported late: a page that looks for a word needs none of it
+
+    targets = greedy(model, [sentence.source for sentence in sentences], tokenizers.prefix)
+    forced = [replace(s, target=target) for s, target in zip(sentences, targets, strict=True)]
+    ids = PaddedIds.of_pairs(forced, model)
+    require_memory_of_maps(model, ids)  # which the contributions have, too
+    stream = forced_stream(model, ids.source, ids.target[:, :-1])
+    scores = _scores(model, stream, ids)
+    shares = contributions(model, ids).source_contribution.sum(dim=-1)  # 0 at padding
+    found = {}
+    for row, sentence in enumerate(forced):
+        n = len(sentence.target) - 1
+        text = tokenizers.target.decode(sentence.target)
+        found[sentence.number] = TranslatedSentence(
+            text,
+            {
+                "log_probability": float(scores[row, :n].sum()) / n,
+                "source_contribution": float(shares[row]) / n,
+            },
+            chrf=CHRF().sentence_score(text, [sentence.pair.target]).score,
+        )
+    return found

@@ -28,12 +28,11 @@ from headwise.viz_app.measuring.checkpoints import (
     read_examples,
     sentences_passed,
 )
-from headwise.viz_app.measuring.head_means import HeadMeans
 from headwise.viz_app.measuring.head_measures import weight_measures
 from headwise.viz_app.measuring.pasted import MOST_SENTENCES
-from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from headwise.viz_app.measuring.sums import MeasureSums
+from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples
 from headwise.viz_app.records.measures import Measures
 
 MOST_TOKENS = 2**16

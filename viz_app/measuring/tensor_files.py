@@ -2,6 +2,8 @@
 
 The tensors are the arrays of the record, under the names of fields, or of kinds of attention; the
 header says which checkpoint, on what it was measured, and has a checksum of all that.
+
+``L`` layers, ``H`` heads, ``K`` = d_k.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import orjson
@@ -19,10 +21,12 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
-from headwise.model.interface import KINDS
+from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.validation import validate_json
 from headwise.viz_app.core.record import Record, array_fields
+from headwise.viz_app.measuring.head_measures import RESAMPLED, SCORE_MEASURES
 from headwise.viz_app.records.measures import CorpusSummary
+from headwise.viz_app.records.trace import Floats
 
 MOST_OF_TENSORS = 48 * 2**20
 """Bytes of a file; resamples of the 1,152 heads of a large model have 27 million."""
@@ -134,3 +138,49 @@ def _sha256(about: str, tensors: Mapping[str, NDArray[Any]]) -> str:
         digest.update(repr(array.shape).encode())
         digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
     return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class HeadMeans(CheckpointRecord):
+    """The mean output of each head over a corpus, which mean ablation puts in place of its output.
+
+    Wang et al. (2022) ablate a head by its mean output over a reference distribution; here that is
+    the corpus on which a run is measured, and the mean is over all positions: the tokens of the
+    sources in the encoder, the predicted tokens of the references, which are forced, in the
+    decoder. Padding does not count.
+    """
+
+    what = "means"
+
+    means: Mapping[Kind, Annotated[Floats, "L* H* K*"]]
+    """Before W_O."""
+
+
+@dataclass(frozen=True)
+class Resamples(CheckpointRecord):
+    """What each measure of each head is on resamples of a corpus; ``sums.py`` draws them.
+    The resamples are the same for all heads and checkpoints, so that the spread of a difference
+    over them is the error of a difference on the same sentences (the paired bootstrap)."""
+
+    what = "resamples"
+    may_be_nan = True
+
+    deviations: Mapping[Kind, Annotated[NDArray[np.float16], "measure resample L* H*"]]
+    """Of ``names``: the value on a resample less the mean of all resamples; NaN where a measure has
+    no value."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        counts = (len(RESAMPLED), len(RESAMPLED) - len(SCORE_MEASURES))
+        if len(self.deviations["cross"]) not in counts:
+            raise ValueError(f"expected resamples of {counts[0]} measures of heads")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the measures that were resampled, those of ``RESAMPLED`` or its first ones."""
+        return RESAMPLED[: len(self.deviations["cross"])]
+
+    def of(self, name: str, head: Head) -> NDArray[np.float64]:
+        """Return the deviations of one measure of one head, (resamples,)."""
+        of_kind = self.deviations[head.kind][RESAMPLED.index(name), :, head.layer, head.head]
+        return of_kind.astype(np.float64)

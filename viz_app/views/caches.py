@@ -43,7 +43,7 @@ from headwise.model.runs import steps_in as steps_in
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
 from headwise.viz_app.analysis.curves import LogRow as LogRow
-from headwise.viz_app.measuring.head_means import HeadMeans as HeadMeans
+from headwise.viz_app.measuring.tensor_files import HeadMeans as HeadMeans
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 from headwise.viz_app.served import served_models, served_placement

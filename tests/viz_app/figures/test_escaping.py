@@ -99,7 +99,7 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
     "lines.waves": lambda t: {
         "curves": CELLS, "encoded": CELLS, "dimensions": [0, 1]
     },
-    "scores.score_map": lambda t: {
+    "account.score_map": lambda t: {
         "cells": CELLS.astype(float), "rows": [t, "r"], "columns": [t, "c"], "titles": (t, t),
         "limit": 1.0,
     },

@@ -19,8 +19,8 @@ from headwise.viz_app.measuring.examples import (
     examples_in_batch,
     largest_weights,
     strongest_examples,
+    translate_batch,
 )
-from headwise.viz_app.measuring.failures import translate_batch
 from headwise.viz_app.records.measures import Example
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.sentence import run_trace

@@ -8,7 +8,7 @@ import torch
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.training.processes import ALONE
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
-from headwise.viz_app.measuring.head_means import MeanSums
+from headwise.viz_app.measuring.sums import MeanSums
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near

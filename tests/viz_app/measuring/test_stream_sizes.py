@@ -12,8 +12,11 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, edit
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
-from headwise.viz_app.measuring.stream_sizes import largest_ratios
-from headwise.viz_app.trace.stream_sizes import largest_by_chance, largest_numbers
+from headwise.viz_app.measuring.stream_sizes import (
+    largest_by_chance,
+    largest_numbers,
+    largest_ratios,
+)
 from tests.floats import near
 
 

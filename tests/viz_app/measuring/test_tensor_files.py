@@ -14,8 +14,7 @@ import pytest
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Head
 from headwise.viz_app.measuring.head_measures import RESAMPLED
-from headwise.viz_app.measuring.resamples import Resamples
-from headwise.viz_app.measuring.tensor_files import CheckpointRecord
+from headwise.viz_app.measuring.tensor_files import CheckpointRecord, Resamples
 from tests.viz_app.measures import made_up_costs, made_up_means, made_up_resamples
 
 Make = Callable[..., CheckpointRecord]

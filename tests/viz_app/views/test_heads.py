@@ -43,7 +43,7 @@ from headwise.viz_app.measuring.checkpoint_measures import STAGES
 from headwise.viz_app.measuring.files import measures_path, write_measures
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
 from headwise.viz_app.measuring.head_words import describe_head, in_a_line
-from headwise.viz_app.measuring.resamples import Resamples
+from headwise.viz_app.measuring.tensor_files import Resamples
 from headwise.viz_app.records.measures import CorpusSummary, Measures, OwnMeasure
 from headwise.viz_app.views.shared.view import WHOLE_PAGE
 from headwise.viz_app.views.state import chosen

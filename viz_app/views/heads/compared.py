@@ -22,9 +22,8 @@ from headwise.viz_app.analysis.paired import (
     stand_apart,
 )
 from headwise.viz_app.measuring.head_measures import DESCRIBED, RESAMPLED
-from headwise.viz_app.measuring.resamples import Resamples
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
-from headwise.viz_app.measuring.tensor_files import CheckpointRecord
+from headwise.viz_app.measuring.tensor_files import CheckpointRecord, Resamples
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run

@@ -13,8 +13,12 @@ from headwise.viz_app.analysis.labels import numbered, token_labels
 from headwise.viz_app.analysis.predictions import read_lens
 from headwise.viz_app.figures.maps import ratio_map
 from headwise.viz_app.figures.tokens import lens_table
+from headwise.viz_app.measuring.stream_sizes import (
+    LargestNumbers,
+    largest_by_chance,
+    largest_numbers,
+)
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.trace.stream_sizes import LargestNumbers, largest_by_chance, largest_numbers
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
