@@ -17,15 +17,7 @@ from headwise.model.decoding.translation import translate
 from headwise.model.files import CheckpointError, NoCheckpointYetError
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import find_folder, load_checkpoint, open_folder, open_run
-from headwise.viz_app.served import (
-    FOLDER,
-    LESSONS,
-    first_run,
-    runs_folder,
-    serve,
-    served_models,
-    served_placement,
-)
+from headwise.viz_app import served
 
 
 @dataclass(frozen=True)
@@ -60,12 +52,12 @@ def main() -> None:
     try:
         arguments = tyro.cli(AppArguments, prog="headwise")
         if arguments.checkpoints is not None:
-            os.environ[FOLDER] = str(arguments.checkpoints.resolve())
+            os.environ[served.FOLDER] = str(arguments.checkpoints.resolve())
         if arguments.lessons is not None:
             if not arguments.lessons.is_dir():
                 raise ValueError(f"{arguments.lessons} is no folder; name one with lessons, *.md")
-            os.environ[LESSONS] = str(arguments.lessons.resolve())
-        serve(_folders(arguments.models), arguments.placement)
+            os.environ[served.LESSONS] = str(arguments.lessons.resolve())
+        served.serve(_folders(arguments.models), arguments.placement)
         if arguments.ready:
             _translate_once()
     except (CheckpointError, ValueError, OSError) as error:
@@ -78,12 +70,14 @@ def main() -> None:
 def _translate_once() -> None:
     """Translate with the newest checkpoint of the model that is open at first.
     CheckpointError if there is no model, or it cannot be used."""
-    models = served_models()
+    models = served.served_models()
     if not models:
-        raise CheckpointError(f"there is no run in {runs_folder()}; mount a folder of runs there")
-    name = list(models)[first_run(models)]
+        raise CheckpointError(
+            f"there is no run in {served.runs_folder()}; mount a folder of runs there"
+        )
+    name = list(models)[served.first_run(models)]
     run = open_folder(models[name], name)
-    checkpoint = load_checkpoint(run, run.steps()[-1], served_placement())
+    checkpoint = load_checkpoint(run, run.steps()[-1], served.served_placement())
     translate(checkpoint.model, run.tokenizers, ["1"])
 
 
@@ -93,9 +87,11 @@ def _folders(models: Sequence[str]) -> dict[str, Path]:
     cannot be opened."""
     found: dict[str, Path] = {}
     for model in dict.fromkeys(models):
-        folder = find_folder(model, root=runs_folder())
+        folder = find_folder(model, root=served.runs_folder())
         if folder is None:
-            folder = open_run(model, root=runs_folder()).folder  # raises, saying what there is
+            folder = open_run(
+                model, root=served.runs_folder()
+            ).folder  # raises, saying what there is
         try:
             run = open_folder(folder, model)
             run.steps()

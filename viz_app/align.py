@@ -162,12 +162,12 @@ def main(arguments: HeadAlignArguments) -> None:
         is_scored = arguments.reference is not None
         left_out, left_out_backward = LeftOutCounts(), LeftOutCounts()
         bar.set_description_str("comparing heads" if is_scored else "aligning")
-        place, scores = _choose(forward, arguments.head, is_scored=is_scored)
+        place, scores = forward.choose(arguments.head, scored=is_scored)
         aligned = forward.align(place, left_out)
         chosen: dict[str, Any] = {"head": head_name(forward.heads[place])}
         if backward is not None and arguments.symmetrise is not None:
-            other, _ = _choose(backward, arguments.reverse_head, is_scored=is_scored)
-            back = backward.align(other, left_out_backward, advances=False)
+            other, _ = backward.choose(arguments.reverse_head, scored=is_scored)
+            back = replace(backward, advance=lambda: None).align(other, left_out_backward)
             aligned = combine(aligned, back, arguments.symmetrise)
             chosen |= {
                 "symmetrised": arguments.symmetrise,
@@ -206,15 +206,6 @@ def main(arguments: HeadAlignArguments) -> None:
 
 def _pairs(count: int) -> str:
     return f"{count:,} pair{'s' * (count != 1)}"
-
-
-def _choose(direction: Direction, name: str, *, is_scored: bool) -> tuple[int, Agreement | None]:
-    """Choose a head; compare all heads with the reference, if there is one."""
-    if not is_scored:
-        return direction.choose(name), None
-    named = None if name == BEST else direction.choose(name)
-    scores = direction.score()
-    return int(scores.error_rate.argmin()) if named is None else named, scores
 
 
 def _about(arguments: HeadAlignArguments, direction: Direction) -> dict[str, Any]:

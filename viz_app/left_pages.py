@@ -35,10 +35,8 @@ SHARED = ("_intended_page_script_hash", "_intended_page_name", "_current_page_sc
 class _Pages:
     """What a connection knows of the page, as Streamlit's hash of it; "" if nothing."""
 
-    asked: str = ""
-    """The page that the browser has asked for, until the server begins to draw it."""
-    drawn: str = ""
-    """The page that the server has said last that it draws."""
+    asked: str = ""  # the page that the browser has asked for, until the server begins to draw it
+    drawn: str = ""  # the page that the server has said last that it draws
 
     def hear_browser(self, data: bytes) -> bytes:
         """Return what the browser asks for, with the page that is or will be drawn."""

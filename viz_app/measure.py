@@ -23,19 +23,9 @@ from headwise.model.runs import Run, choose_languages, open_run, require_languag
 from headwise.model.training.corpora import COPY, HUB_CORPORA, CorpusStream, stream_corpus
 from headwise.model.training.data import DataError
 from headwise.model.training.processes import ALONE, LostProcessError, Processes, join_processes
+from headwise.viz_app.measuring import checkpoints
 from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
 from headwise.viz_app.measuring.batches import LeftOutCounts
-from headwise.viz_app.measuring.checkpoints import (
-    MEANS,
-    CheckpointSums,
-    ExampleSentences,
-    MeasureTask,
-    measure,
-    read_examples,
-    sentences_of,
-    sentences_passed,
-    sum_checkpoints,
-)
 from headwise.viz_app.measuring.files import read_measures, write_measures
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION, RESAMPLED, SCORE_MEASURES
 from headwise.viz_app.measuring.heads import RowMeasure
@@ -49,10 +39,8 @@ from headwise.viz_app.records.measures import Measures, OwnMeasure, StrongestSen
 Found = TypeVar("Found")
 SHIPPED = "shipped"
 """What stands for the contrastive pairs that the program has for the run's languages."""
-_FIRST = 200
-"""Number of sentences of the corpus that are examples if there is no file of examples."""
-_ROUGH = 256
-"""Fewer sentences than these give rough figures, and a message says so."""
+_FIRST = 200  # number of sentences of the corpus that are examples if there is no file of examples
+_ROUGH = 256  # fewer sentences than these give rough figures, and a message says so
 
 
 @dataclass(frozen=True)
@@ -145,12 +133,14 @@ def _opener(name: str, arguments: MeasureArguments, run: Run) -> Callable[[], Co
 
 def _examples(
     arguments: MeasureArguments, run: Run, corpus: Callable[[], CorpusStream]
-) -> ExampleSentences:
+) -> checkpoints.ExampleSentences:
     languages = f"{run.source_language}-{run.target_language}"
     path = arguments.examples or SENTENCES / f"{languages}.jsonl"
     if arguments.examples is None and not path.exists():
-        return read_examples(run, corpus(), _FIRST)
-    return read_examples(run, stream_corpus(str(path), source="source", target="reference"))
+        return checkpoints.read_examples(run, corpus(), _FIRST)
+    return checkpoints.read_examples(
+        run, stream_corpus(str(path), source="source", target="reference")
+    )
 
 
 def _alignments(
@@ -220,30 +210,25 @@ def measure_run(
     if task is None:
         return
     left_out = LeftOutCounts()
-    sentences = sum(1 for _ in sentences_of(task, task.open_corpus(), left_out))
+    sentences = sum(1 for _ in checkpoints.sentences_of(task, task.open_corpus(), left_out))
     _say(processes, f"left out of the corpus: {left_out}")
     if arguments.only == "all":
         every = replace(task, own=own or {}, about_own=about_own or {})
-        passed = sentences_passed(steps, sentences, len(task.examples.sentences))
-        for measures, _ in _measure_each(every, passed, measure, _write_all):
+        passed = checkpoints.sentences_passed(steps, sentences, len(task.examples.sentences))
+        for measures, _ in _measure_each(every, passed, checkpoints.measure, _write_all):
             yield measures
-    outputs, resampled = (partial(sum_checkpoints, wanted=each) for each in ([MEANS], RESAMPLED))
-    passed = len(steps) * sentences
-    means = _measure_each(task, passed, outputs, _write_means)
-    resamples = _measure_each(task, passed, resampled, _write_resamples)
-    scores, ablated = (
-        _measure_each(task, passes * passed, partial(_with_more, names=names), _write_more)
-        for passes, names in ((1, SCORE_MEASURES), (2, (MEAN_ABLATION,)))
-    )
+    passed, sums = len(steps) * sentences, checkpoints.sum_checkpoints
+    outputs, resampled = (partial(sums, wanted=names) for names in ([checkpoints.MEANS], RESAMPLED))
+    scores, ablated = (partial(_with_more, names=n) for n in (SCORE_MEASURES, [MEAN_ABLATION]))
     last = replace(task, steps=steps if arguments.neurons == "all" else steps[-1:])
     of_last = len(last.steps) * sentences
+    means = _measure_each(task, passed, outputs, _write_means)
+    resamples = _measure_each(task, passed, resampled, _write_resamples)
+    with_scores = _measure_each(task, passed, scores, _write_more)
+    with_ablation = _measure_each(task, 2 * passed, ablated, _write_more)
     neurons = _measure_each(last, of_last, measure_neurons, _write_neurons)
-    alone: dict[str, Iterator[object]] = {
-        "means": means,
-        "resamples": resamples,
-        "scores": scores,
-        "mean-ablation": ablated,
-    }
+    alone: dict[str, Iterator[object]] = {"means": means, "resamples": resamples}
+    alone |= {"scores": with_scores, "mean-ablation": with_ablation}
     for _ in alone.get(arguments.only, neurons):
         pass
 
@@ -282,7 +267,7 @@ def _measure_pairs(task: PairTask) -> None:
 
 def _task(
     arguments: MeasureArguments, run: Run, steps: list[int], processes: Processes
-) -> MeasureTask:
+) -> checkpoints.MeasureTask:
     require_languages(run, arguments.columns)
     open_corpus = _opener(_data_name(arguments, run), arguments, run)
     examples = _examples(arguments, run, open_corpus)
@@ -295,7 +280,7 @@ def _task(
             f"examples: {len(examples.sentences):,} sentences of {examples.corpus.name}; left out: "
             f"{examples.left_out}",
         )
-    return MeasureTask(
+    return checkpoints.MeasureTask(
         run=run,
         steps=steps,
         open_corpus=open_corpus,
@@ -309,9 +294,9 @@ def _task(
 
 
 def _measure_each(
-    task: MeasureTask,
+    task: checkpoints.MeasureTask,
     passed: int,
-    measured: Callable[[MeasureTask], Iterator[Found | int]],
+    measured: Callable[[checkpoints.MeasureTask], Iterator[Found | int]],
     write: Callable[[Path, Found], str],
 ) -> Iterator[Found]:
     """Measure the checkpoints of a task one after another, and write each into the run's folder.
@@ -328,7 +313,7 @@ def _measure_each(
             yield found
 
 
-def _write_all(folder: Path, found: tuple[Measures, CheckpointSums]) -> str:
+def _write_all(folder: Path, found: tuple[Measures, checkpoints.CheckpointSums]) -> str:
     measures, sums = found
     write_measures(folder, measures)
     _write_means(folder, sums)
@@ -339,20 +324,20 @@ def _write_all(folder: Path, found: tuple[Measures, CheckpointSums]) -> str:
     return f"step {measures.step:,}: {count:,} sentence{'s' * (count != 1)} measured{rough}"
 
 
-def _write_means(folder: Path, found: CheckpointSums) -> str:
+def _write_means(folder: Path, found: checkpoints.CheckpointSums) -> str:
     found.means().write(folder)
     return f"step {found.step:,}: means of heads, {found.corpus.sentences:,} sentences"
 
 
-def _write_resamples(folder: Path, found: CheckpointSums) -> str:
+def _write_resamples(folder: Path, found: checkpoints.CheckpointSums) -> str:
     found.resamples().write(folder)
     return f"step {found.step:,}: resamples of {found.corpus.sentences:,} sentences"
 
 
-def _with_more(task: MeasureTask, names: Sequence[str]) -> Iterator[Measures | int]:
+def _with_more(task: checkpoints.MeasureTask, names: Sequence[str]) -> Iterator[Measures | int]:
     """Put some measures into the files that there are.
     ValueError if a checkpoint was measured on other sentences."""
-    for found in sum_checkpoints(task, wanted=names):
+    for found in checkpoints.sum_checkpoints(task, wanted=names):
         if isinstance(found, int):
             yield found
             continue

@@ -9,15 +9,9 @@ import numpy as np
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.turned import Turned
+from headwise.viz_app.analysis import labels
 from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
-from headwise.viz_app.analysis.labels import (
-    KIND_NAMES,
-    KIND_NOTES,
-    make_visible,
-    token_label,
-    token_labels,
-)
 from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.standalone import NotebookMaps, Part, Table, notebook_maps, standalone
@@ -48,7 +42,7 @@ def turned_facts(turned: Turned) -> dict[str, str]:
     """Return what is turned, by names for people: heads that are off, others, pinned rows."""
 
     def name(head: Head) -> str:
-        return f"{KIND_NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"
+        return f"{labels.KIND_NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"
 
     heads = ", ".join(f"{name(head)} × {s:g}" for head, s in turned.strengths if s)
     rows = ", ".join(
@@ -66,7 +60,7 @@ def to_html(
     trace: Trace, *, grid_options: GridOptions = _DEFAULT_OPTIONS, theme: Theme = LIGHT
 ) -> bytes:
     """Return an HTML page with all heads of a trace, and what was predicted at each position."""
-    predicted = token_labels(trace.predicted)
+    predicted = labels.token_labels(trace.predicted)
     predictions = trace.predictions
     probability = np.exp(predictions.log_probability)
     top = np.exp(predictions.top_log_probability)
@@ -77,26 +71,26 @@ def to_html(
             f"{probability[t]:.3f}",
             f"{predictions.rank[t]:,}",
             " · ".join(
-                f"{token_label(token)} {p:.2f}"
+                f"{labels.token_label(token)} {p:.2f}"
                 for token, p in zip(
                     trace.top_tokens[t][:_LIKELIEST], top[t, :_LIKELIEST], strict=True
                 )
             ),
         ]
-        for t, consumed in enumerate(token_labels(trace.consumed))
+        for t, consumed in enumerate(labels.token_labels(trace.consumed))
     ]
     page = standalone(
-        title=make_visible(trace.source_text),
+        title=labels.make_visible(trace.source_text),
         tokens=[
-            token_row(token_labels(trace.source), theme=theme),
+            token_row(labels.token_labels(trace.source), theme=theme),
             token_row(predicted, theme=theme, probabilities=probability.tolist()),
         ],
         parts={kind: _part(trace, kind, grid_options, theme) for kind in KINDS},
         table=Table("Position by position", _STEP_COLUMNS, steps),
         facts=provenance(trace)
         | {
-            "source": make_visible(trace.source_text),
-            "translation": make_visible(trace.target_text),
+            "source": labels.make_visible(trace.source_text),
+            "translation": labels.make_visible(trace.target_text),
             "units": grid_options.units,
             "decoder rows by": grid_options.rows_by,
             "special tokens": "shown" if grid_options.special else "left out",
@@ -112,9 +106,9 @@ def to_notebook(trace: Trace) -> str:
     shown = {name: fact for name, fact in provenance(trace).items() if fact}
     shown["weights, sha256"] = trace.sha256[:12] or "in memory"
     return notebook_maps(
-        source=make_visible(trace.source_text),
-        translation=make_visible(trace.target_text),
-        tokens=list(zip(token_labels(trace.predicted), probability.tolist(), strict=True)),
+        source=labels.make_visible(trace.source_text),
+        translation=labels.make_visible(trace.target_text),
+        tokens=list(zip(labels.token_labels(trace.predicted), probability.tolist(), strict=True)),
         parts={kind: _notebook_part(trace, kind) for kind in KINDS},
         facts=shown,
         too_large='The maps have too many cells to stand here: trace.save("trace.html") makes a '
@@ -125,8 +119,8 @@ def to_notebook(trace: Trace) -> str:
 def _notebook_part(trace: Trace, kind: Kind) -> NotebookMaps:
     grid = make_grid(trace, kind)
     return NotebookMaps(
-        name=KIND_NAMES[kind],
-        note=KIND_NOTES[kind],
+        name=labels.KIND_NAMES[kind],
+        note=labels.KIND_NOTES[kind],
         maps=grid.apply(trace.attention[kind]),
         allowed=grid.allowed,
         rows=grid.rows,
@@ -142,8 +136,8 @@ def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> 
     small = max_pool(maps)
     allowed = grid.allowed
     return Part(
-        name=KIND_NAMES[kind],
-        note=KIND_NOTES[kind],
+        name=labels.KIND_NAMES[kind],
+        note=labels.KIND_NOTES[kind],
         mosaic=mosaic(
             small,
             rows=pool_labels(grid.rows),

@@ -192,10 +192,10 @@ def _share(weights: NDArray[np.floating], columns: NDArray[np.bool_]) -> float:
 
 def punctuation(tokens: Tokens) -> NDArray[np.bool_]:
     """Return which tokens are punctuation marks, and no special tokens."""
-    marks = np.array([_is_punctuation(text) for text in tokens.texts])
+    marks = np.array([is_punctuation(text) for text in tokens.texts])
     return marks & ~np.isin(tokens.ids, list(tokens.special_ids))
 
 
-def _is_punctuation(token: str) -> bool:
+def is_punctuation(token: str) -> bool:
     text = token.removeprefix(" ")
     return bool(text) and all(unicodedata.category(letter)[0] == "P" for letter in text)

@@ -109,12 +109,9 @@ def mean_pairwise_similarity(similarity: Floats) -> float:
 class Components:
     """Rows are projected onto their first two principal components."""
 
-    points: Floats
-    """Centred coordinates, (n, 2)."""
-    shares: tuple[float, float]
-    """Shares of the variance along the two components, each from 0 to 1."""
-    directions: Floats
-    """The components as unit vectors, (D, 2); a missing one is 0."""
+    points: Floats  # centred coordinates, (n, 2)
+    shares: tuple[float, float]  # shares of the variance along the two components, each from 0 to 1
+    directions: Floats  # the components as unit vectors, (D, 2); a missing one is 0
 
 
 def principal_components(rows: Floats) -> Components:

@@ -16,8 +16,7 @@ from headwise.model.ties import descending
 from headwise.viz_app.analysis.head_ranking import correlation_in_words
 from headwise.viz_app.records.measures import has_enough_letters
 
-_ALIKE = 20
-"""Sentences, nearest in length, among which a figure is ranked."""
+_ALIKE = 20  # sentences, nearest in length, among which a figure is ranked
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,10 @@ class FailureDescription:
     """A figure of how a translation may have failed is described for people by these texts."""
 
     name: str
-    column: str
-    """What the numbers are, in a word: the title of their column."""
+    column: str  # what the numbers are, in a word: the title of their column
     note: str
-    none: str
-    """What is said where no sentence can be listed."""
-    blind: str
-    """What it cannot see, in a sentence."""
+    none: str  # what is said where no sentence can be listed
+    blind: str  # what it cannot see, in a sentence
 
 
 FAILURE_DESCRIPTIONS: Mapping[str, FailureDescription] = {

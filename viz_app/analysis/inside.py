@@ -102,30 +102,21 @@ class HeadShares:
 class ResidualSteps:
     """A residual connection and its norm are computed for one row in these steps, each (D,)."""
 
-    stream: Doubles
-    """The input of the residual connection."""
-    read: Doubles
-    """The input of the sublayer."""
-    output: Doubles
-    """The output of the sublayer, after a norm of its own if it has one."""
-    total: Doubles
-    """``stream`` + ``output``."""
-    result: Doubles
-    """The output of the residual connection, after the norm in post-norm."""
+    stream: Doubles  # the input of the residual connection
+    read: Doubles  # the input of the sublayer
+    output: Doubles  # the output of the sublayer, after a norm of its own if it has one
+    total: Doubles  # ``stream`` + ``output``
+    result: Doubles  # the output of the residual connection, after the norm in post-norm
 
 
 @dataclass(frozen=True)
 class FeedForwardSteps:
     """The feed-forward is computed for one row in these steps."""
 
-    before: Doubles
-    """Before the activation function, xW₁ + b₁, (d_ff,)."""
-    gate: Doubles | None
-    """What the activated units are multiplied by, (d_ff,); None without a gate."""
-    hidden: Doubles
-    """After the activation function and the gate, (d_ff,)."""
-    output: Doubles
-    """The output, (D,)."""
+    before: Doubles  # before the activation function, xW₁ + b₁, (d_ff,)
+    gate: Doubles | None  # what the activated units are multiplied by, (d_ff,); None without a gate
+    hidden: Doubles  # after the activation function and the gate, (d_ff,)
+    output: Doubles  # the output, (D,)
 
 
 def _require(name: str, value: int, size: int) -> None:

@@ -61,8 +61,7 @@ ONE_TRAINING_NOTE = (
 )
 """What a standard error over sentences does not tell."""
 
-_MOST_DIGITS = 6
-"""Behind the point, of the ends of an interval."""
+_MOST_DIGITS = 6  # behind the point, of the ends of an interval
 
 
 def interval_text(low: float, high: float, form: str = ".2f") -> str:
@@ -172,11 +171,9 @@ def word_labels(tokens: Tokens) -> list[str]:
 class MarkedWord:
     """A word of a sentence may be marked as query, key or both."""
 
-    before: str
-    """White space before the word."""
+    before: str  # white space before the word
     text: str
-    mark: str
-    """``query``, ``key``, ``query key`` or an empty string."""
+    mark: str  # ``query``, ``key``, ``query key`` or an empty string
 
 
 def token_marks(

@@ -31,10 +31,8 @@ _PROPERTIES: dict[Property, str] = {
     "end": "mean weight on the last key",
     "unlike_mean": "distance from the mean of its layer (1: no key in common)",
 }
-_ALIKE = 0.02
-"""Heads whose properties differ by less look the same in their maps."""
-_NEARLY = 0.03
-"""A share of a row that is missed by less is as good as had."""
+_ALIKE = 0.02  # heads whose properties differ by less look the same in their maps
+_NEARLY = 0.03  # a share of a row that is missed by less is as good as had
 
 
 _two = "{:.2f}".format

@@ -30,10 +30,8 @@ if TYPE_CHECKING:  # which computes, too
 
 _Doubles = NDArray[np.float64]
 _Numbers = NDArray[np.floating[Any]]
-_SURE = 2.0
-"""Standard errors from which on two costs are said to differ."""
-_ONE_IN = 0.05
-"""The chance that any pair of many stands apart by more than the bound of Bonferroni."""
+_SURE = 2.0  # standard errors from which on two costs are said to differ
+_ONE_IN = 0.05  # the chance that any pair of many stands apart by more than the bound of Bonferroni
 
 
 @dataclass(frozen=True)
@@ -41,12 +39,9 @@ class Apart:
     """How many pairs, of heads or of a head at two checkpoints, differ by more than by chance."""
 
     pairs: int
-    differ: int
-    """Pairs that differ by more than two standard errors of their difference."""
-    by_chance: float
-    """How many would if no two differed."""
-    all_at_once: int
-    """Pairs that differ although all are compared at once (Bonferroni)."""
+    differ: int  # pairs that differ by more than two standard errors of their difference
+    by_chance: float  # how many would if no two differed
+    all_at_once: int  # pairs that differ although all are compared at once (Bonferroni)
 
 
 def all_costs(costs: SentenceCosts) -> Floats:

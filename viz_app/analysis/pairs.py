@@ -27,8 +27,7 @@ from headwise.viz_app.records.pairs import (
 )
 from headwise.viz_app.records.trace import Floats
 
-_Z = NormalDist().inv_cdf(0.975)
-"""Standard deviations on either side of an interval of 95%."""
+_Z = NormalDist().inv_cdf(0.975)  # standard deviations on either side of an interval of 95%
 
 
 def accuracy(outcomes: Floats) -> Accuracy:
@@ -57,11 +56,9 @@ class AccuracyLoss:
 
     head: Head
     without: Accuracy
-    loss: float
-    """Accuracy of the model less that without the head."""
+    loss: float  # accuracy of the model less that without the head
     low: float
-    high: float
-    """Interval of 95% of ``loss``."""
+    high: float  # interval of 95% of ``loss``
 
     @property
     def ends(self) -> str:

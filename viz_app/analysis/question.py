@@ -164,8 +164,7 @@ class Choice:
 
     place: Place
     label: str
-    note: str
-    """Why it is right or not, in a sentence or two with numbers."""
+    note: str  # why it is right or not, in a sentence or two with numbers
 
 
 @dataclass(frozen=True)

@@ -214,8 +214,7 @@ def zero_factor(asked: Asked, *, row: RowWord = "chosen") -> Question:
     return numbers(1 / count, (0.0, now, 1.0), written=_three, note=note, names=names)
 
 
-_ALIKE = 0.005
-"""Shares that differ by less are written alike."""
+_ALIKE = 0.005  # shares that differ by less are written alike
 
 
 def score_term(asked: Asked, *, row: RowWord = "chosen") -> Question:

@@ -83,11 +83,7 @@ def align(
         direction = Direction(
             checkpoint.opened, checkpoint, rows, lambda: iter(linked), bar.update, by, of
         )
-        agreement = direction.score() if links is not None else None
-        if name == BEST and agreement is not None:
-            place = int(agreement.error_rate.argmin())
-        else:
-            place = direction.choose(str(name))
+        place, agreement = direction.choose(str(name), scored=links is not None)
         bar.reset()
         found = tuple(direction.align(place, LeftOutCounts()))
     aligned = [pair for pair in found if pair is not None]

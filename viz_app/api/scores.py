@@ -14,15 +14,8 @@ from headwise.model.training.data import encode_pairs, references_by_source
 from headwise.model.training.evaluation import mean_loss, perplexity_of, score_translations
 from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.pairs import Pairs, read_pairs
+from headwise.viz_app.measuring import pruning
 from headwise.viz_app.measuring.batches import encode_all
-from headwise.viz_app.measuring.pruning import (
-    IMPORTANCES,
-    Importance,
-    importance_of_heads,
-    least_important_first,
-    prune,
-    spread_counts,
-)
 
 Score = Callable[[Sequence[str], Sequence[Sequence[str]]], float]
 """A score of one's own: from translations, and the references of each, to a number."""
@@ -88,7 +81,7 @@ def prune_curve(
     checkpoint: OpenedCheckpoint,
     pairs: Pairs,
     *,
-    order: Importance | str | Sequence[HeadLike] = "cost",
+    order: pruning.Importance | str | Sequence[HeadLike] = "cost",
     order_pairs: Pairs | None = None,
     kinds: Collection[Kind] = KINDS,
     points: int | None = None,
@@ -134,25 +127,24 @@ def prune_curve(
     if isinstance(order, str):
         if order == "random":
             ordered = random.Random(seed).sample(heads, len(heads))
-        elif order in IMPORTANCES:
+        elif order in pruning.IMPORTANCES:
             by = encoded
             if order_pairs is not None:
                 others = read_pairs(order_pairs, run, columns=columns)
                 by = encode_all(others, checkpoint.tokenizers, max_length=most)
             with tqdm(total=len(by), unit="sentence", leave=False, desc="importance") as bar:
-                found = importance_of_heads(model, by, order, advance=bar.update)
-            ordered = least_important_first({head: found[head] for head in heads})
+                found = pruning.importance_of_heads(model, by, order, advance=bar.update)
+            ordered = pruning.least_important_first({head: found[head] for head in heads})
         else:
-            raise ValueError(
-                f"order: expected {', '.join(IMPORTANCES)}, random or heads, got {order!r:.60}"
-            )
+            known = ", ".join(pruning.IMPORTANCES)
+            raise ValueError(f"order: expected {known}, random or heads, got {order!r:.60}")
     else:
         ordered = to_heads(order)
-    counts, more = spread_counts(len(ordered), points), [n for n in metrics if n != "loss"]
+    counts, more = pruning.spread_counts(len(ordered), points), [n for n in metrics if n != "loss"]
     rows = []
     total = len(counts) * len(encoded)
     with tqdm(total=total, unit="sentence", leave=False, desc="pruning") as bar:
-        for each in prune(model, encoded, ordered, counts, advance=bar.update):
+        for each in pruning.prune(model, encoded, ordered, counts, advance=bar.update):
             off: list[Head] = ordered[: each.pruned]
             row: dict[str, float | str] = {
                 "pruned": each.pruned,

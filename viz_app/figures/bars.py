@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from headwise.viz_app.figures.matrix import frame, vertical_line
 from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure, note
 
-_ROW, _LETTERS = 24, 24
-"""Pixels of a row, and letters of a label."""
+_ROW, _LETTERS = 24, 24  # pixels of a row, and letters of a label
 
 
 def bar_chart(

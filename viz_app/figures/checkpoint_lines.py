@@ -37,8 +37,7 @@ _APART, _LONGEST = 17, 26
 """Least pixels between the names of two lines, and most characters of a name."""
 _HEIGHT, _TITLE, _TOP = 76, 30, 24
 """Pixels of a small chart, between two, where the title of the lower one is, and above all."""
-_LETTERS = 40
-"""Most letters of a line that is shown when the mouse rests on a value."""
+_LETTERS = 40  # most letters of a line that is shown when the mouse rests on a value
 _MOST_WIDTH, _LARGEST_CELL, _LETTER = 700, 62, 6.6
 """Pixels of the widest figure of columns, of a column, and of a letter of a step."""
 _MANY = 400
@@ -47,18 +46,15 @@ _LEFT, _RIGHT = 40, COLOUR_BAR + 8
 """Pixels left of the columns, for the labels of rows, and right of them. A colour bar that needs
 more would make columns narrower than those of the other figures: long numbers must fit."""
 
-_SPARK_WIDTH, _SPARK_HEIGHT = 240, 36
-"""Pixels of a line without axes."""
+_SPARK_WIDTH, _SPARK_HEIGHT = 240, 36  # pixels of a line without axes
 
 
 @dataclass(frozen=True)
 class StepColumns:
     """Columns, one for each checkpoint, stand in line in figures below each other."""
 
-    axis: Properties
-    """Properties of the axis of the columns, which are 0, 1, …; labels are steps."""
-    labels: int
-    """Pixels that the labels of the axis need above or below the columns."""
+    axis: Properties  # properties of the axis of the columns, which are 0, 1, …; labels are steps
+    labels: int  # pixels that the labels of the axis need above or below the columns
     _width: int
     _readable: int
 
@@ -187,14 +183,10 @@ class StageChart:
     """A chart has one measure of the checkpoints."""
 
     name: str
-    values: Sequence[float]
-    """A value for each checkpoint, NaN where there is none."""
-    words: Sequence[str]
-    """What is shown when the mouse rests on each value."""
-    reference: float | None = None
-    """The value of the references, which a dotted line marks."""
-    reference_name: str = "references"
-    """Of what that value is, in a word or two."""
+    values: Sequence[float]  # a value for each checkpoint, NaN where there is none
+    words: Sequence[str]  # what is shown when the mouse rests on each value
+    reference: float | None = None  # the value of the references, which a dotted line marks
+    reference_name: str = "references"  # of what that value is, in a word or two
 
     def range(self) -> list[float]:
         """Return an axis with some space above and below the values and the reference."""

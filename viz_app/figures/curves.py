@@ -45,10 +45,8 @@ MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf", "exact")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 _LINE, _TITLE, _TOP = 20, 24, 28
 """Pixels of a line of text above the charts, of a chart's title, and above charts of accuracies."""
-_REASON = 60
-"""Letters of a line of the reason for which a loss jumps."""
-_WIDTH = 700
-"""Pixels that a line of the legend has, at least."""
+_REASON = 60  # letters of a line of the reason for which a loss jumps
+_WIDTH = 700  # pixels that a line of the legend has, at least
 _WORDS = {"train_sample_loss": "train sample", "valid_loss": "valid"}
 _MARKERS = {
     "valid_loss": "filled marks: valid",
@@ -164,8 +162,7 @@ def _legend_lines(runs: Sequence[RunCurves]) -> int:
     return math.ceil(len(runs) / max(_WIDTH // (52 + 7 * longest), 1))
 
 
-_wrapped = partial(textwrap.wrap, width=36)
-"""Break a name into the lines that it has in the legend."""
+_wrapped = partial(textwrap.wrap, width=36)  # break a name into the lines that it has in the legend
 
 
 def _loss_axis(runs: Sequence[RunCurves]) -> Properties:

@@ -15,14 +15,12 @@ from headwise.viz_app.figures.theme import Theme, weight_colour
 _WIDTH, _BOX, _GAP = 360, 122, 11
 """Pixels of the drawing of the stacks, as readable in 360 as in 500, of a box across, and between
 two boxes."""
-_LINE, _LETTERS = 13, 11
-"""Pixels of a line of text in a box, and of its letters."""
+_LINE, _LETTERS = 13, 11  # pixels of a line of text in a box, and of its letters
 _TOP, _BYPASS = 14, 76
 """Pixels above the decoder, and from the middle of a stack to its residual connections."""
 Motif = Literal["map", "tokens", "curve", "bars"]
 WIDTH, HEIGHT = 96, 56
-_CELL = 8
-"""Pixels of the sign of a lesson, and of its cells."""
+_CELL = 8  # pixels of the sign of a lesson, and of its cells
 
 
 def _tag(name: str, text: str = "", /, **attributes: object) -> str:
@@ -45,8 +43,7 @@ class _Column:
 
     model: Description
     centre: float
-    side: int
-    """Where residual connections go around: -1 on the left, 1 on the right."""
+    side: int  # where residual connections go around: -1 on the left, 1 on the right
     theme: Theme
     y: float = 0.0
     parts: list[str] = field(default_factory=list)

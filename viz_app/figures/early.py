@@ -27,8 +27,7 @@ _SLANTED = (
 )
 _DOWN = "right:calc(100% + APARTpx);transform:translateY(50%)"
 """Where a label stands above the cells, so too if it is read from below, and left of them."""
-_MOST_CELLS = 40_000
-"""Cells beyond which the picture would take longer on its way than it is seen."""
+_MOST_CELLS = 40_000  # cells beyond which the picture would take longer on its way than it is seen
 
 
 def early_map(figure: go.Figure) -> str:

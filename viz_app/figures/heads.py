@@ -53,8 +53,7 @@ _LARGEST_CELL, _ROW, _WIDTH = 44, 30, 580
 _NUMBER, _SMALLEST_WITH_TEXT = 27, 34
 """Pixels that a number in a cell needs where a narrow window makes cells narrower, and of the
 narrowest cell that has one."""
-_CHECKPOINT_ROW = 17
-"""Pixels of a row of checkpoints."""
+_CHECKPOINT_ROW = 17  # pixels of a row of checkpoints
 
 
 # A map of each head
@@ -275,10 +274,8 @@ class HeadRows:
 
     heads: Sequence[Head]
     names: Sequence[str]
-    cells: Floats
-    """Values (heads, checkpoints), NaN where there is none."""
-    words: Sequence[Sequence[str]]
-    """What is shown when the mouse rests on each cell."""
+    cells: Floats  # values (heads, checkpoints), NaN where there is none
+    words: Sequence[Sequence[str]]  # what is shown when the mouse rests on each cell
 
 
 def head_matrix(

@@ -45,10 +45,8 @@ from headwise.viz_app.figures.theme import (
 )
 from headwise.viz_app.records.trace import Floats
 
-_MARK = 12
-"""Pixels of the mark left of a row, with what separates it from the label."""
-_SMALLEST_CROSSED = 7.0
-"""Pixels of the smallest cell of a mask in which a cross can be recognised."""
+_MARK = 12  # pixels of the mark left of a row, with what separates it from the label
+_SMALLEST_CROSSED = 7.0  # pixels of the smallest cell of a mask in which a cross can be recognised
 _LARGEST_OF_MASK, _RIGHT_OF_MASK, _LEAST_WIDTH = 30.0, 12, 200
 """Pixels of a mask's largest cell, right of its cells, and of the whole figure at least."""
 _STAGES_WIDTH, _STAGE, _WITH_NUMBER, _LARGEST_STAGE = 900, 28, 36, 56.0

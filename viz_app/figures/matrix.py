@@ -40,10 +40,8 @@ _ALL_SQUARES, _PHONE = 64, 340
 """Rows or columns of such a map beyond which its cells are smaller, and its place on a phone."""
 _LABEL, _TITLE_LETTER, _TOUCHED = 12, 6, 16
 """Least pixels from a label to the next, of a letter of a title, and of a cell on a phone."""
-_LETTER = 6.4
-"""Pixels of a letter of a label, at most on average."""
-_LONGEST_LABEL = 22
-"""Most characters of a label; longer ones are cut off."""
+_LETTER = 6.4  # pixels of a letter of a label, at most on average
+_LONGEST_LABEL = 22  # most characters of a label; longer ones are cut off
 _ALL_LABELLED, _ROWS_LABELLED = 20, 60
 """Most columns, and most rows, that all have their labels, whatever room that takes."""
 
@@ -57,8 +55,7 @@ class Target(NamedTuple):
     x: float
     y: float
     value: str
-    text: str
-    """Plotly's markup."""
+    text: str  # Plotly's markup
 
 
 def click_targets(targets: Sequence[Target]) -> Properties:

@@ -155,10 +155,8 @@ class NotebookMaps:
 
     name: str
     note: str
-    maps: Floats
-    """(L, H, rows, columns), from 0 to 1."""
-    allowed: NDArray[np.bool_] | None
-    """(rows, columns); None if all are."""
+    maps: Floats  # (L, H, rows, columns), from 0 to 1
+    allowed: NDArray[np.bool_] | None  # (rows, columns); None if all are
     rows: Sequence[str]
     columns: Sequence[str]
     row_title: str

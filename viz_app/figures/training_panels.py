@@ -24,12 +24,10 @@ class StepAxis:
     """An axis of training steps knows where each step is drawn. A logarithmic axis has no place for
     step 0, so step 0 is drawn left of a dotted line that no curve crosses."""
 
-    first: int
-    """The least step above 0."""
+    first: int  # the least step above 0
     last: int
     log: bool
-    has_zero: bool
-    """Whether there is a step 0."""
+    has_zero: bool  # whether there is a step 0
 
     @classmethod
     def of(cls, runs: Sequence[RunCurves], *, log: bool) -> StepAxis:
@@ -88,8 +86,7 @@ class Panel:
 
     title: str
     names: tuple[str, ...]
-    form: str
-    """How Plotly formats a value on hover."""
+    form: str  # how Plotly formats a value on hover
     axis: Mapping[str, object] = field(default_factory=lambda: _FROM_0)
 
 
@@ -107,8 +104,7 @@ PANELS = (
 """The panels of what all trainings log, two a row, from the left and from the top."""
 KNOWN = frozenset(name for panel in PANELS for name in panel.names)
 """The quantities in them."""
-_MOST_LETTERS = 60
-"""Letters of a title that fit over a panel."""
+_MOST_LETTERS = 60  # letters of a title that fit over a panel
 MOST_OWN = 40
 """Most panels of other quantities, which have names that a training gave them."""
 

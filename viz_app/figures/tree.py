@@ -11,8 +11,7 @@ from headwise.viz_app.records.texts import shorten
 
 _STEP, _ROW, _LETTER, _WIDTH = 84, 22, 7, 900
 """Pixels between steps, between candidates, of a letter, and of many steps together."""
-_LEFT = 0.34
-"""How far before its step a label begins, in steps."""
+_LEFT = 0.34  # how far before its step a label begins, in steps
 
 
 def beam_tree(

@@ -68,11 +68,9 @@ class Alignments:
     """The word alignments of all or some sentences of a corpus are held with their origin."""
 
     corpus: str
-    sha256: str
-    """The sha256 of the corpus."""
+    sha256: str  # the sha256 of the corpus
     aligner: str
-    sentences: Mapping[int, Links]
-    """Alignment of each sentence, by its index in the corpus."""
+    sentences: Mapping[int, Links]  # alignment of each sentence, by its index in the corpus
 
 
 def alignments_path(folder: Path) -> Path:

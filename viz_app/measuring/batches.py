@@ -29,10 +29,8 @@ if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes
 
 Result = TypeVar("Result")
-_REMEMBERED = 10_000
-"""Number of the latest sources among which a repeated one is noticed."""
-_WINDOW = 1_024
-"""Number of sentences that are sorted by length together."""
+_REMEMBERED = 10_000  # number of the latest sources among which a repeated one is noticed
+_WINDOW = 1_024  # number of sentences that are sorted by length together
 _CELLS = 32 * 64 * 64
 """Most cells of one head's maps in a batch, padding included; a sentence with more cells makes a
 batch alone."""
@@ -42,8 +40,7 @@ batch alone."""
 class EncodedPair:
     """An encoded pair: its source ends with ``</s>``, its target has ``<s>`` and ``</s>``."""
 
-    number: int
-    """Index in the corpus, from 0."""
+    number: int  # index in the corpus, from 0
     pair: Pair
     source: list[int]
     target: list[int]
@@ -148,12 +145,9 @@ def gather(processes: Processes, found: Sequence[Mapping[int, Result]]) -> list[
 class PaddedIds:
     """The ids of a batch are padded by ``pad`` and know which positions may attend to which."""
 
-    source: Tensor
-    """Source ids, (B, S)."""
-    target: Tensor
-    """Target ids from ``<s>`` to ``</s>``, (B, T + 1)."""
-    special: SpecialIds
-    """The ids of the model's special tokens."""
+    source: Tensor  # source ids, (B, S)
+    target: Tensor  # target ids from ``<s>`` to ``</s>``, (B, T + 1)
+    special: SpecialIds  # the ids of the model's special tokens
 
     @classmethod
     def of(

@@ -24,15 +24,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.processes import ALONE, Processes
-from headwise.viz_app.measuring.batches import (
-    EncodedPair,
-    LeftOutCounts,
-    PaddedIds,
-    Result,
-    batches_by_length,
-    encode,
-    gather,
-)
+from headwise.viz_app.measuring import batches
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
 from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.measuring.examples import (
@@ -68,21 +60,21 @@ class ExampleSentences:
     """Example sentences are encoded once for all checkpoints and numbered from 0."""
 
     corpus: CorpusSummary
-    sentences: tuple[EncodedPair, ...]
-    left_out: LeftOutCounts
+    sentences: tuple[batches.EncodedPair, ...]
+    left_out: batches.LeftOutCounts
 
 
-NO_EXAMPLES = ExampleSentences(CorpusSummary("", "", 0, 0), (), LeftOutCounts())
+NO_EXAMPLES = ExampleSentences(CorpusSummary("", "", 0, 0), (), batches.LeftOutCounts())
 
 
 def read_examples(run: Run, stream: CorpusStream, most: int | None = None) -> ExampleSentences:
     """Encode at most ``most`` example sentences of a corpus; those too long are left out."""
-    left_out = LeftOutCounts()
-    encoded = encode(
+    left_out = batches.LeftOutCounts()
+    encoded = batches.encode(
         stream.pairs, run.tokenizers, max_length=run.description.max_length, left_out=left_out
     )
     sentences = tuple(
-        EncodedPair(number, s.pair, s.source, s.target)
+        batches.EncodedPair(number, s.pair, s.source, s.target)
         for number, s in enumerate(islice(encoded, most))
     )
     tokens = sum(len(sentence.target) - 1 for sentence in sentences)
@@ -123,22 +115,23 @@ class MeasureTask:
 
 
 def sentences_of(
-    task: MeasureTask, stream: CorpusStream, left_out: LeftOutCounts
-) -> Iterator[EncodedPair]:
+    task: MeasureTask, stream: CorpusStream, left_out: batches.LeftOutCounts
+) -> Iterator[batches.EncodedPair]:
     """Encode the sentences of a corpus that are measured."""
     max_length = task.run.description.max_length
-    encoded = encode(stream.pairs, task.run.tokenizers, max_length=max_length, left_out=left_out)
+    tokenizers = task.run.tokenizers
+    encoded = batches.encode(stream.pairs, tokenizers, max_length=max_length, left_out=left_out)
     return islice(encoded, task.sentences)
 
 
 def over_corpus(
-    task: MeasureTask, add: Callable[[Sequence[EncodedPair]], None]
+    task: MeasureTask, add: Callable[[Sequence[batches.EncodedPair]], None]
 ) -> Generator[int, None, CorpusSummary]:
     """Give this process's batches to ``add``, and describe the whole corpus that was read."""
     stream = task.open_corpus()
     sentences = tokens = 0
-    encoded = sentences_of(task, stream, LeftOutCounts())
-    for number, batch in enumerate(batches_by_length(encoded, task.batch)):
+    encoded = sentences_of(task, stream, batches.LeftOutCounts())
+    for number, batch in enumerate(batches.batches_by_length(encoded, task.batch)):
         if task.processes.has(number):
             add(batch)
         sentences += len(batch)
@@ -209,13 +202,13 @@ def _sum_checkpoint(
     means: dict[Kind, Tensor] | None = None
     if MEAN_ABLATION in measured:  # the means have to be known before
         yield from over_corpus(
-            task, lambda pairs: outputs.add(model, PaddedIds.of_pairs(pairs, model))
+            task, lambda pairs: outputs.add(model, batches.PaddedIds.of_pairs(pairs, model))
         )
         outputs.all_reduce(task.processes)
         means = {k: torch.tensor(of, device=model.device) for k, of in outputs.means().items()}
         with_means = False
 
-    def add(pairs: Sequence[EncodedPair]) -> None:
+    def add(pairs: Sequence[batches.EncodedPair]) -> None:
         batch = MeasuredBatch(inputs, model, pairs, others, means)
         heads.measure(batch)
         if with_means:
@@ -255,7 +248,7 @@ def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int
     """Measure the checkpoints of a task in order; every process yields the same."""
     newest = task.load(task.run, task.run.steps()[-1], task.placement)
     stages = _stage_measurer(task, newest.model)
-    sentences = sentences_of(task, task.open_corpus(), LeftOutCounts())
+    sentences = sentences_of(task, task.open_corpus(), batches.LeftOutCounts())
     even = even_head(task.run.tokenizers, task.run.counts, sentences)
     examples, tokenizers = task.examples.sentences, task.run.tokenizers
     for found in sum_checkpoints(task, wanted=(*AT_ONCE, *OF_CORPUS, MEANS)):
@@ -294,20 +287,20 @@ def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int
 
 def _in_batches(
     task: MeasureTask,
-    sentences: Iterable[EncodedPair],
-    measured: Callable[[Sequence[EncodedPair]], Mapping[int, Result]],
-) -> Generator[int, None, list[Result]]:
+    sentences: Iterable[batches.EncodedPair],
+    measured: Callable[[Sequence[batches.EncodedPair]], Mapping[int, batches.Result]],
+) -> Generator[int, None, list[batches.Result]]:
     """Measure batches of sentences, each in one process, and gather what all processes found."""
     mine = []
-    for number, batch in enumerate(batches_by_length(sentences, task.batch)):
+    for number, batch in enumerate(batches.batches_by_length(sentences, task.batch)):
         if task.processes.has(number):
             mine.append(measured(batch))
         yield len(batch)
-    return gather(task.processes, mine)
+    return batches.gather(task.processes, mine)
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
-    sentences = islice(sentences_of(task, task.open_corpus(), LeftOutCounts()), _ALIGNED)
+    sentences = islice(sentences_of(task, task.open_corpus(), batches.LeftOutCounts()), _ALIGNED)
     head = find_aligning_head(newest, task.run.tokenizers, sentences, task.links_of)
     return StageMeasurer(
         task.run.tokenizers,

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import and_, or_
 from typing import Literal, get_args
 
 import numpy as np
@@ -33,6 +34,9 @@ BEST = "best"
 """Stands for the head with the lowest alignment error rate."""
 Symmetrisation = Literal["intersection", "union", "grow-diag-final-and"]
 SYMMETRISATIONS: tuple[Symmetrisation, ...] = get_args(Symmetrisation)
+_COMBINE: Mapping[Symmetrisation, Callable[[WordLinks, WordLinks], WordLinks]] = dict(
+    zip(SYMMETRISATIONS, (and_, or_, symmetrise), strict=True)
+)
 
 
 @dataclass(frozen=True)
@@ -63,16 +67,10 @@ class Direction:
         return [head_name(head) for head in self.heads]
 
     def align(
-        self,
-        place: int,
-        left_out: LeftOutCounts,
-        agreement: Agreement | None = None,
-        *,
-        advances: bool = True,
+        self, place: int, left_out: LeftOutCounts, agreement: Agreement | None = None
     ) -> Iterator[PairLinks | None]:
         """Align all pairs by the head at a place among ``names``; None for a pair that is left out.
-        ``left_out`` and ``agreement``, which is of all heads, are those of ``align_pairs``.
-        ``advance`` is called for each pair, unless another direction counts it."""
+        ``left_out`` and ``agreement``, which is of all heads, are those of ``align_pairs``."""
         for pair in align_pairs(
             self.checkpoint.model,
             self.run.tokenizers,
@@ -84,22 +82,27 @@ class Direction:
             by=self.by,
             of=self.of,
         ):
-            if advances:
-                self.advance()
+            self.advance()
             yield pair
 
-    def score(self) -> Agreement:
-        """Compare the alignments of every head with the reference."""
+    def choose(self, name: str, *, scored: bool) -> tuple[int, Agreement | None]:
+        """Return the place among ``names`` of one of these, or of the ``BEST``.
+
+        Where pairs have a reference, all heads are ``scored`` by it, and the best is best there;
+        else it is the best in the measures. ValueError if there is no such head, or no measures say
+        which is best. DataError if no pair can be aligned.
+        """
+        if not scored:
+            return self._place(name), None
+        place = None if name == BEST else self._place(name)
         agreement, left_out = Agreement(np.zeros(len(self.names))), LeftOutCounts()
         for _ in self.align(0, left_out, agreement):
             pass
         if not agreement.sentences:
             raise DataError(f"expected pairs that can be aligned, got none but {left_out}")
-        return agreement
+        return int(agreement.error_rate.argmin()) if place is None else place, agreement
 
-    def choose(self, name: str) -> int:
-        """Return the place among ``names`` of one of these, or of the ``BEST``.
-        ValueError if there is no such head, or no measures say which is best."""
+    def _place(self, name: str) -> int:
         if name == BEST:
             if (self.by, self.of) != ("weight", "heads"):
                 raise ValueError("expected a reference or a name: only heads' weights are measured")
@@ -159,10 +162,4 @@ def combine(
                 f" got {words} source and target words forward, {other_words} in reverse; take "
                 "runs with the same tokenizers"
             )
-        yield replace(pair, links=_combine(pair.links, reverse_links(back.links), how))
-
-
-def _combine(forward: WordLinks, backward: WordLinks, how: Symmetrisation) -> WordLinks:
-    if how == "intersection":
-        return forward & backward
-    return forward | backward if how == "union" else symmetrise(forward, backward)
+        yield replace(pair, links=_COMBINE[how](pair.links, reverse_links(back.links)))

@@ -60,10 +60,8 @@ class MeasuredSentence:
     """The measures of where heads look have values on one sentence, beside those of an even head.
     Both are means over the rows that have several keys."""
 
-    values: Mapping[str, Mapping[Kind, Floats]]
-    """Measure → kind → (L, H)."""
-    even: Mapping[str, Mapping[Kind, float]]
-    """Measure → kind → what a head with even rows has."""
+    values: Mapping[str, Mapping[Kind, Floats]]  # measure → kind → (L, H)
+    even: Mapping[str, Mapping[Kind, float]]  # measure → kind → what a head with even rows has
 
 
 def measure_sentence(

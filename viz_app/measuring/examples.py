@@ -93,13 +93,6 @@ def strongest_examples(
     return best
 
 
-def _scores(model: Seq2SeqModel, stream: Tensor, ids: PaddedIds) -> Tensor:
-    """Compute the log-probability of each predicted token: the decoder's output (B, T, D) → (B, T).
-    What is at padding means nothing."""
-    predicted = embeddable(ids.predicted)
-    return log_probabilities(model, stream.flatten(0, 1), predicted.flatten()).view_as(predicted)
-
-
 @torch.inference_mode()
 def translate_batch(
     model: Seq2SeqModel, tokenizers: Tokenizers, sentences: Sequence[EncodedPair]
@@ -119,7 +112,8 @@ def translate_batch(
     ids = PaddedIds.of_pairs(forced, model)
     require_memory_of_maps(model, ids)  # which the contributions have, too
     stream = forced_stream(model, ids.source, ids.target[:, :-1])
-    scores = _scores(model, stream, ids)
+    predicted = embeddable(ids.predicted)  # (B, T); what is found at padding means nothing
+    scores = log_probabilities(model, stream.flatten(0, 1), predicted.flatten()).view_as(predicted)
     shares = contributions(model, ids).source_contribution.sum(dim=-1)  # 0 at padding
     found = {}
     for row, sentence in enumerate(forced):

@@ -19,15 +19,9 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
+from headwise.viz_app.measuring import checkpoints
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, batches_by_length
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS, STAGES
-from headwise.viz_app.measuring.checkpoints import (
-    NO_EXAMPLES,
-    MeasureTask,
-    measure,
-    read_examples,
-    sentences_passed,
-)
 from headwise.viz_app.measuring.head_measures import weight_measures
 from headwise.viz_app.measuring.pasted import MOST_SENTENCES
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
@@ -37,8 +31,7 @@ from headwise.viz_app.records.measures import Measures
 
 MOST_TOKENS = 2**16
 """Most tokens of all sources and targets together: 64 of each in 512 sentences."""
-_TOGETHER = 32
-"""Most sentences of a batch."""
+_TOGETHER = 32  # most sentences of a batch
 _NAME = "your sentences"
 
 
@@ -78,7 +71,7 @@ class GivenSentences:
         """By step, the measures that need the weights alone, which are found first; others are
         NaN."""
         # Without its target, a source is not known to be empty: it stands for the target.
-        encoded = read_examples(run, _stream([Pair(s, t or s) for s, t in pairs]))
+        encoded = checkpoints.read_examples(run, _stream([Pair(s, t or s) for s, t in pairs]))
         self.left_out: LeftOutCounts = encoded.left_out
         self._encoded: Sequence[EncodedPair] = encoded.sentences
         self._pairs = [Pair(s.pair.source, "" if own else s.pair.target) for s in self._encoded]
@@ -119,7 +112,11 @@ class GivenSentences:
         """Return how many sentences ``measure`` says are done at its end, at most."""
         count = len(self)
         of_translating = count if not self._pairs[0].target else 0
-        return len(steps) + of_translating + sentences_passed(steps, count, len(self._encoded))
+        return (
+            len(steps)
+            + of_translating
+            + checkpoints.sentences_passed(steps, count, len(self._encoded))
+        )
 
     def measure(self, steps: Sequence[int]) -> Iterator[int]:
         """Measure some checkpoints; yield how many sentences are done after each batch.
@@ -135,17 +132,17 @@ class GivenSentences:
             yield 1
         if not self._pairs[0].target:
             yield from self._translate()
-        task = MeasureTask(
+        task = checkpoints.MeasureTask(
             run=self._run,
             steps=steps,
             open_corpus=lambda: _stream(self._pairs),
             sentences=MOST_SENTENCES,
-            examples=read_examples(self._run, _stream(self._pairs)),
+            examples=checkpoints.read_examples(self._run, _stream(self._pairs)),
             placement=self._placement,
             load=self._load,
             batch=self._batch,
         )
-        for found in measure(task):
+        for found in checkpoints.measure(task):
             if isinstance(found, int):
                 yield found
                 continue
@@ -162,12 +159,12 @@ class GivenSentences:
             run=self._run.name,
             step=step,
             sha256=checkpoint.sha256,
-            corpus=NO_EXAMPLES.corpus,
+            corpus=checkpoints.NO_EXAMPLES.corpus,
             values={**nothing, **weight_measures(model)},
             cost_errors=nothing["cost"],
             alignment=None,
             stages=dict.fromkeys(STAGES, math.nan),
-            examples_corpus=NO_EXAMPLES.corpus,
+            examples_corpus=checkpoints.NO_EXAMPLES.corpus,
             sentences=(),
             examples={},
             translated=(),
@@ -183,7 +180,7 @@ class GivenSentences:
             translations |= {s.number: text for s, text in zip(batch, texts, strict=True)}
             yield len(batch)
         pairs = [Pair(s.pair.source, translations[s.number].strip()) for s in self._encoded]
-        examples = read_examples(run, _stream(pairs))
+        examples = checkpoints.read_examples(run, _stream(pairs))
         if not examples.sentences:
             raise ValueError(
                 f"checkpoint {run.steps()[-1]:,} translates none of the sentences into a text that "

@@ -23,6 +23,7 @@ from headwise.model.hooks import capture
 from headwise.model.interface import Seq2SeqModel, Tokenizers, attention_path
 from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.analysis.rollout import CellValue
+from headwise.viz_app.measuring import words
 from headwise.viz_app.measuring.alignments import Links, WordLinks
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
@@ -31,14 +32,6 @@ from headwise.viz_app.measuring.batches import (
     attention_maps,
     batches_by_length,
     encode_pair,
-)
-from headwise.viz_app.measuring.words import (
-    align_batch,
-    count_correct_links,
-    hard_alignment,
-    source_word_numbers,
-    word_numbers,
-    word_weights,
 )
 from headwise.viz_app.trace.attention import head_sum_norms, transform_values
 
@@ -170,8 +163,8 @@ def cross_maps(model: Seq2SeqModel, ids: PaddedIds, *, by: CellValue, of: MapsOf
 
 
 def _links(sentence: EncodedPair, tokenizers: Tokenizers, reference: WordLinks) -> Links:
-    source = max(source_word_numbers(tokenizers, sentence.source)) + 1
-    target = max(word_numbers(tokenizers.target, sentence.target)) + 1
+    source = max(words.source_word_numbers(tokenizers, sentence.source)) + 1
+    target = max(words.word_numbers(tokenizers.target, sentence.target)) + 1
     for s, t in sorted(reference):
         if s >= source or t >= target:
             raise DataError(
@@ -192,16 +185,18 @@ def _align(
     head: int,
     maps: Callable[[Seq2SeqModel, PaddedIds], Tensor],
 ) -> dict[int, PairLinks]:
-    aligned = align_batch(batch, tokenizers, lambda s: links[s.number], model.device)
+    aligned = words.align_batch(batch, tokenizers, lambda s: links[s.number], model.device)
     if aligned is None:
         return {}
     weights = maps(model, PaddedIds.of_pairs(batch, model))
     queries = aligned.predicted if rows == "predicted" else aligned.consumed
-    chosen = hard_alignment(weights, aligned, queries).cpu().numpy()
-    by_word = word_weights(weights[:, [head]], aligned, queries)[:, 0].double().cpu().numpy()
+    chosen = words.hard_alignment(weights, aligned, queries).cpu().numpy()
+    by_word = words.word_weights(weights[:, [head]], aligned, queries)[:, 0].double().cpu().numpy()
     of_batch = [links[s.number] for s in batch]
     if agreement is not None:
-        agreement.correct += count_correct_links(weights, aligned, queries).sum(0).cpu().numpy()
+        agreement.correct += (
+            words.count_correct_links(weights, aligned, queries).sum(0).cpu().numpy()
+        )
         agreement.made += sum(pair.target_words for pair in of_batch)
         agreement.sure += sum(len(pair.pairs) for pair in of_batch)
         agreement.sentences += len(batch)

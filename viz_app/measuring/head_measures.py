@@ -20,28 +20,8 @@ from torch import Tensor
 from headwise.model.interface import KINDS, Kind, Seq2SeqModel
 from headwise.model.interventions import batch_head_importance
 from headwise.viz_app.analysis.labels import NO_SUM_NOTE, OFF_NOTE
-from headwise.viz_app.measuring.heads import (
-    HeadSum,
-    RowMeasure,
-    confidence,
-    effective_rank,
-    entropy,
-    measure_rows,
-    on_keys,
-    on_offset,
-    on_rarest,
-    singular_values_of,
-)
+from headwise.viz_app.measuring import heads, wording
 from headwise.viz_app.measuring.inputs import MeasuredBatch, Rows, costs_of
-from headwise.viz_app.measuring.wording import (
-    AlignmentError,
-    Cost,
-    Distance,
-    ScoreShare,
-    Sharpness,
-    WeightShare,
-    Wording,
-)
 from headwise.viz_app.records.measures import MeasureRange
 from headwise.viz_app.records.trace import Floats
 
@@ -62,25 +42,25 @@ class Measure:
     form: str = ".2f"
     """How a value is written, as a format of Python's."""
     unit: str = ""
-    words: Wording | None = None
+    words: wording.Wording | None = None
     """How a value is said; None for the name and the value."""
     group: Group = ""
     """As what it may be among what is most striking in a head; places and tokens have shares of
     its weight, of which those of a group are together at most 1."""
-    of_rows: Callable[[Rows], HeadSum | None] | None = None
+    of_rows: Callable[[Rows], heads.HeadSum | None] | None = None
     """None for a kind of attention in which it has no meaning."""
-    of_batch: Callable[[MeasuredBatch], Mapping[Kind, HeadSum]] | None = None
+    of_batch: Callable[[MeasuredBatch], Mapping[Kind, heads.HeadSum]] | None = None
     """It has a value for the kinds in which it has a meaning."""
     of_weights: Callable[[Tensor, Tensor], Tensor] | None = None
     """From the singular values of W_Q W_Kᵀ, scaled as scores are, and of W_V W_O, (L, H, K)."""
 
-    def sums(self, batch: MeasuredBatch) -> Mapping[Kind, HeadSum]:
+    def sums(self, batch: MeasuredBatch) -> Mapping[Kind, heads.HeadSum]:
         """Return the sums of a batch for each kind of attention in which it has a meaning."""
         if self.of_batch is not None:
             return self.of_batch(batch)
         return {rows.kind: of for rows in batch.rows if (of := self.of_kind(rows)) is not None}
 
-    def of_kind(self, rows: Rows) -> HeadSum | None:
+    def of_kind(self, rows: Rows) -> heads.HeadSum | None:
         """Return the sums of the rows of maps, if it is of these and has a meaning there."""
         return None if self.of_rows is None else self.of_rows(rows)
 
@@ -100,37 +80,26 @@ def _share_of_variance(part: str) -> str:
     )
 
 
-def _on_place(rows: Rows, offset: int) -> HeadSum | None:
+def _on_place(rows: Rows, offset: int) -> heads.HeadSum | None:
     hidden = rows.kind == "decoder_self" and offset > 0  # by the mask
-    return None if hidden else on_offset(rows.weights, rows.allowed, offset)
+    return None if hidden else heads.on_offset(rows.weights, rows.allowed, offset)
 
 
-def _on_begin(rows: Rows) -> HeadSum | None:
-    if rows.kind != "decoder_self":
+def _on_end(rows: Rows, *, of: Literal["start", "end"]) -> heads.HeadSum | None:
+    if (rows.kind == "decoder_self") != (of == "start"):  # targets start, sources end
         return None
-    return on_keys(rows.weights, rows.allowed, rows.keys == rows.ids.special.start)
+    return heads.on_keys(rows.weights, rows.allowed, rows.keys == getattr(rows.ids.special, of))
 
 
-def _on_end(rows: Rows) -> HeadSum | None:
-    if rows.kind == "decoder_self":
-        return None
-    return on_keys(rows.weights, rows.allowed, rows.keys == rows.ids.special.end)
-
-
-def _on_punctuation(rows: Rows) -> HeadSum | None:
+def _on_punctuation(rows: Rows) -> heads.HeadSum | None:
     marks = rows.run.punctuation[rows.kind]
-    return on_keys(rows.weights, rows.allowed, marks[rows.keys]) if marks.any() else None
+    return heads.on_keys(rows.weights, rows.allowed, marks[rows.keys]) if marks.any() else None
 
 
-def _on_rarest(rows: Rows) -> HeadSum | None:
-    occurrences = rows.run.occurrences.get(rows.kind)
-    if occurrences is None:
+def _on_rarest(rows: Rows) -> heads.HeadSum | None:
+    if (occurrences := rows.run.occurrences.get(rows.kind)) is None:
         return None
-    return on_rarest(rows.weights, rows.allowed, occurrences[rows.keys])
-
-
-def _gradients(batch: MeasuredBatch) -> Mapping[Kind, HeadSum]:
-    return batch.per_token(batch_head_importance(batch.model, batch.ids.source, batch.ids.target))
+    return heads.on_rarest(rows.weights, rows.allowed, occurrences[rows.keys])
 
 
 DESCRIBED: Mapping[str, Measure] = {
@@ -140,23 +109,23 @@ DESCRIBED: Mapping[str, Measure] = {
         "allows, 0 all on one.",
         formula=r"\begin{gathered} \overline{-\textstyle\sum_j a_{ij} \ln a_{ij} \,/\, \ln m_i} \\ "
         r"m_i = \text{allowed keys} \end{gathered}",
-        words=Sharpness("entropy"),
+        words=wording.Sharpness("entropy"),
         group="sharpness",
-        of_rows=lambda rows: entropy(rows.weights, rows.allowed),
+        of_rows=lambda rows: heads.entropy(rows.weights, rows.allowed),
     ),
     "confidence": Measure(
         name="confidence",
         note="The largest weight of a row, whichever key it is on.",
         formula=r"\overline{\max_j a_{ij}}",
-        words=Wording("largest weight of a row: {value:.2f} on average"),
-        of_rows=lambda rows: confidence(rows.weights, rows.allowed),
+        words=wording.Wording("largest weight of a row: {value:.2f} on average"),
+        of_rows=lambda rows: heads.confidence(rows.weights, rows.allowed),
     ),
     "previous": Measure(
         name="previous token",
         note="Weight on the key one place before the query; in cross-attention the source token "
         "one before that in the place of the predicted token.",
         formula=r"\overline{a_{i,i-1}}",
-        words=WeightShare(
+        words=wording.WeightShare(
             "looks at the previous token",
             "one place before",
             across="looks one source token before its own place",
@@ -169,7 +138,7 @@ DESCRIBED: Mapping[str, Measure] = {
         note="Weight on the key at the query's own place; in cross-attention the source token in "
         "the place of the predicted token.",
         formula=r"\overline{a_{ii}}",
-        words=WeightShare(
+        words=wording.WeightShare(
             "looks at the token itself",
             "on its own place",
             across="looks at the source token at its own place",
@@ -182,7 +151,7 @@ DESCRIBED: Mapping[str, Measure] = {
         note="Weight on the key one place after the query; in cross-attention the source token "
         "one after that in the place of the predicted token.",
         formula=r"\overline{a_{i,i+1}}",
-        words=WeightShare(
+        words=wording.WeightShare(
             "looks at the next token",
             "one place after",
             across="looks one source token after its own place",
@@ -194,23 +163,23 @@ DESCRIBED: Mapping[str, Measure] = {
         name="on <s>",
         note="Weight on the token with which every target begins.",
         formula=r"\overline{a_{ij}}\quad j = \texttt{<s>}",
-        words=WeightShare("rests on <s>", "on <s>"),
+        words=wording.WeightShare("rests on <s>", "on <s>"),
         group="token",
-        of_rows=_on_begin,
+        of_rows=partial(_on_end, of="start"),
     ),
     "end": Measure(
         name="on </s>",
         note="Weight on the token that ends the source.",
         formula=r"\overline{a_{ij}}\quad j = \texttt{</s>}",
-        words=WeightShare("rests on </s>", "on </s>"),
+        words=wording.WeightShare("rests on </s>", "on </s>"),
         group="token",
-        of_rows=_on_end,
+        of_rows=partial(_on_end, of="end"),
     ),
     "punctuation": Measure(
         name="on punctuation",
         note="Weight on punctuation marks, together.",
         formula=r"\overline{\textstyle\sum_j a_{ij}}\quad j \in \text{punctuation}",
-        words=WeightShare("rests on punctuation", "on punctuation"),
+        words=wording.WeightShare("rests on punctuation", "on punctuation"),
         group="token",
         of_rows=_on_punctuation,
     ),
@@ -219,7 +188,7 @@ DESCRIBED: Mapping[str, Measure] = {
         note="Share of rows whose largest weight is on the token that is rarest in the training "
         "data, of those that the row may attend to, special tokens aside (Voita et al. 2019).",
         formula=r"\overline{[\arg\max_j a_{ij} = \arg\min_j n_j]}\quad n_j = \text{occurrences}",
-        words=Wording("largest weight on the rarest token: in {value:.2f} of rows"),
+        words=wording.Wording("largest weight on the rarest token: in {value:.2f} of rows"),
         of_rows=_on_rarest,
     ),
     "cost": Measure(
@@ -230,7 +199,7 @@ DESCRIBED: Mapping[str, Measure] = {
         range="signed",
         form="+.3f",
         unit="nats per token",
-        words=Cost("cost"),
+        words=wording.Cost("cost"),
         group="cost",
         of_batch=lambda batch: batch.per_token(batch.once(costs_of)),
     ),
@@ -255,7 +224,9 @@ DESCRIBED: Mapping[str, Measure] = {
         range="amount",
         form=".3f",
         unit="nats per token",
-        of_batch=_gradients,
+        of_batch=lambda batch: batch.per_token(
+            batch_head_importance(batch.model, batch.ids.source, batch.ids.target)
+        ),
     ),
     **{
         f"aer_{by}": Measure(
@@ -263,7 +234,7 @@ DESCRIBED: Mapping[str, Measure] = {
             note=f"Each target word's heaviest source word, where its tokens are {by}, against a "
             "reference alignment: 0 agrees always, 1 never (Och and Ney 2003).",
             formula=r"1 - \frac{2\,|A \cap S|}{|A| + |S|}\quad S = \text{reference links}",
-            words=AlignmentError(by),
+            words=wording.AlignmentError(by),
             group="alignment",
             of_batch=partial(MeasuredBatch.correct_links, rows=by),
         )
@@ -274,7 +245,7 @@ DESCRIBED: Mapping[str, Measure] = {
         note="Jensen-Shannon distance of the head's rows to the same rows at the run's last "
         "checkpoint: 0 is the same, 1 has no key in common.",
         formula=r"\overline{\sqrt{\mathrm{JSD}_2(a_i,\, a_i^{\text{last}})}}",
-        words=Distance("the last checkpoint"),
+        words=wording.Distance("the last checkpoint"),
         group="distance",
         of_batch=partial(MeasuredBatch.distances, name="distance"),
     ),
@@ -283,7 +254,7 @@ DESCRIBED: Mapping[str, Measure] = {
         note="Jensen-Shannon distance of the head's rows to the same rows at the run's first "
         "checkpoint: 0 is the same, 1 has no key in common.",
         formula=r"\overline{\sqrt{\mathrm{JSD}_2(a_i,\, a_i^{\text{first}})}}",
-        words=Distance("the first checkpoint"),
+        words=wording.Distance("the first checkpoint"),
         of_batch=partial(MeasuredBatch.distances, name="from_first"),
     ),
     "velocity": Measure(
@@ -291,7 +262,7 @@ DESCRIBED: Mapping[str, Measure] = {
         note="Jensen-Shannon distance of the head's rows to the same rows at the checkpoint "
         "before, however many training steps lie between the two (a measure of ours).",
         formula=r"\overline{\sqrt{\mathrm{JSD}_2(a_i,\, a_i^{\text{before}})}}",
-        words=Distance("the checkpoint before"),
+        words=wording.Distance("the checkpoint before"),
         of_batch=partial(MeasuredBatch.distances, name="velocity"),
     ),
     "emergence": Measure(
@@ -319,7 +290,7 @@ DESCRIBED: Mapping[str, Measure] = {
         formula=r"\exp H\!\left(\sigma(W_Q W_K^\top)\right)",
         range="amount",
         form=".1f",
-        of_weights=lambda scores, copies: effective_rank(scores),
+        of_weights=lambda scores, copies: heads.effective_rank(scores),
     ),
     "ov_rank": Measure(
         name="effective rank of what is written",
@@ -329,7 +300,7 @@ DESCRIBED: Mapping[str, Measure] = {
         formula=r"\exp H\!\left(\sigma(W_V W_O)\right)",
         range="amount",
         form=".1f",
-        of_weights=lambda scores, copies: effective_rank(copies),
+        of_weights=lambda scores, copies: heads.effective_rank(copies),
     ),
     "by_position": Measure(
         name="by position",
@@ -338,7 +309,7 @@ DESCRIBED: Mapping[str, Measure] = {
         f"{_OF_SCORES}",
         formula=_share_of_variance(r"p"),
         range="signed",
-        words=ScoreShare("by position"),
+        words=wording.ScoreShare("by position"),
         group="scores",
         of_batch=partial(MeasuredBatch.score_shares, name="by_position"),
     ),
@@ -349,7 +320,7 @@ DESCRIBED: Mapping[str, Measure] = {
         f"that turns queries and keys): 1 is all of it. {_OF_SCORES}",
         formula=_share_of_variance(r"e"),
         range="signed",
-        words=ScoreShare("by token"),
+        words=wording.ScoreShare("by token"),
         group="scores",
         of_batch=partial(MeasuredBatch.score_shares, name="by_token"),
     ),
@@ -360,7 +331,7 @@ DESCRIBED: Mapping[str, Measure] = {
         formula=r"\frac{\sum_i \mathrm{cov}_j(q_i(e)\, k_j(p) + q_i(p)\, k_j(e),\; s_{ij})}"
         r"{\sum_i \mathrm{var}_j(s_{ij})}",
         range="signed",
-        words=ScoreShare("by token and position"),
+        words=wording.ScoreShare("by token and position"),
         group="scores",
         of_batch=partial(MeasuredBatch.score_shares, name="by_both"),
     ),
@@ -401,12 +372,12 @@ def require_own_names(names: Iterable[str]) -> None:
             raise ValueError(f"measure {name!r}: Headwise has one of this name; choose another")
 
 
-def own_measure(name: str, function: RowMeasure) -> Measure:
+def own_measure(name: str, function: heads.RowMeasure) -> Measure:
     """Return a measure of a person's own as it is computed."""
     return Measure(
         name=name,
         note="",
-        of_rows=lambda rows: measure_rows(name, function, rows.weights, rows.allowed),
+        of_rows=lambda rows: heads.measure_rows(name, function, rows.weights, rows.allowed),
     )
 
 
@@ -417,7 +388,7 @@ def weight_measures(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
     there is no ``qk_norm``: it is NaN."""
     found: dict[str, dict[Kind, Floats]] = {}
     for kind in KINDS:
-        values = singular_values_of(model, kind)
+        values = heads.singular_values_of(model, kind)
         for name, measure in MEASURES.items():
             if measure.of_weights is not None:
                 of_kind = measure.of_weights(*values).float().cpu().numpy()

@@ -97,13 +97,10 @@ def in_a_line(texts: Iterable[str]) -> str:
 class WordCounts:
     """How many values of heads have a word, and how many would by chance."""
 
-    looked_at: int
-    """Values that may have a word and whose error is known."""
+    looked_at: int  # values that may have a word and whose error is known
     said: int
-    by_chance: float
-    """How many would have one at most by chance: if each were just at its bound."""
-    all_at_once: int
-    """Those that have one although all are looked at at once (Bonferroni, at 5%)."""
+    by_chance: float  # how many would have one at most by chance: if each were just at its bound
+    all_at_once: int  # those that have one although all are looked at at once (Bonferroni, at 5%)
 
 
 def count_words(heads: Iterable[tuple[Mapping[str, float], Mapping[str, Baselines]]]) -> WordCounts:
@@ -129,8 +126,7 @@ def count_words(heads: Iterable[tuple[Mapping[str, float], Mapping[str, Baseline
 class Phase(NamedTuple):
     """Checkpoints in a row at which the same is said of a measure of a head."""
 
-    said: str
-    """Without the number; "" where nothing is."""
+    said: str  # without the number; "" where nothing is
     first: int
     last: int
 

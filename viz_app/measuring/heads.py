@@ -142,6 +142,8 @@ def distance(weights: Tensor, others: Tensor, allowed: Tensor) -> HeadSum:
 
 # --- of the weights of a model --------------------------------------------------------------------
 
+_PROJECTIONS = ("query", "key", "value", "output")
+
 
 def singular_values(left: Tensor, right: Tensor) -> Tensor:
     """Return the singular values of the products left rightᵀ: (…, D, K), (…, D, K) → (…, K).
@@ -163,20 +165,14 @@ def effective_rank(values: Tensor) -> Tensor:
 def singular_values_of(model: Seq2SeqModel, kind: Kind) -> tuple[Tensor, Tensor]:
     """Return the singular values of W_Q W_Kᵀ, scaled as scores are, and of W_V W_O: (L, H, K)."""
     layers, heads = model.description.shapes[kind]
-    of_layers = [_singular_values(model, kind, layer, heads) for layer in range(layers)]
-    scores, copies = (torch.stack(side) for side in zip(*of_layers, strict=True))
-    return scores, copies
-
-
-def _singular_values(
-    model: Seq2SeqModel, kind: Kind, layer: int, heads: int
-) -> tuple[Tensor, Tensor]:
-    """Return the singular values of W_Q W_Kᵀ, scaled, and of W_V W_O of a layer: each (H, K)."""
-    path = attention_path(kind, layer)
-    query, key, value = (
-        model.linear(f"{path}.{name}_projection").weight.unflatten(-1, (heads, -1)).transpose(0, 1)
-        for name in ("query", "key", "value")
-    )  # (H, D, K)
-    output = model.linear(f"{path}.output_projection").weight.unflatten(0, (heads, -1))  # (H, K, D)
-    scale = model.description.of(kind).score_scale(query.shape[-1])
-    return singular_values(query, key) * scale, singular_values(value, output.mT)
+    scores, copies = [], []
+    for path in (attention_path(kind, layer) for layer in range(layers)):
+        weights = {n: model.linear(f"{path}.{n}_projection").weight for n in _PROJECTIONS}
+        query, key, value = (
+            weights[name].unflatten(-1, (heads, -1)).transpose(0, 1) for name in _PROJECTIONS[:3]
+        )  # (H, D, K)
+        output = weights["output"].unflatten(0, (heads, -1))  # (H, K, D)
+        scale = model.description.of(kind).score_scale(query.shape[-1])
+        scores.append(singular_values(query, key) * scale)
+        copies.append(singular_values(value, output.mT))
+    return torch.stack(scores), torch.stack(copies)

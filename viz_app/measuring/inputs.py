@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +16,7 @@ from torch import Tensor
 from headwise.model.interface import KINDS, Kind, Seq2SeqModel, Tokenizers, Vocabulary
 from headwise.model.interventions import batch_head_costs
 from headwise.model.run_info import Counts
+from headwise.viz_app.analysis.attention import is_punctuation
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.heads import HeadSum, distance
 from headwise.viz_app.measuring.score_variance import score_variance
@@ -32,11 +32,6 @@ Found = TypeVar("Found")
 
 def punctuation_ids(tokenizer: Vocabulary) -> Tensor:
     """Return which tokens of the vocabulary consist of punctuation only: bool (V,)."""
-
-    def is_punctuation(token: str) -> bool:
-        text = token.removeprefix(" ")
-        return bool(text) and all(unicodedata.category(letter)[0] == "P" for letter in text)
-
     tokens = tokenizer.tokens(range(tokenizer.vocab_size))
     return torch.tensor([is_punctuation(token) for token in tokens])
 
@@ -73,8 +68,7 @@ class Rows:
     """The rows of all maps of a kind of attention in a batch."""
 
     kind: Kind
-    weights: Tensor
-    """(B, H, Q, M); 0 at padding."""
+    weights: Tensor  # (B, H, Q, M); 0 at padding
     ids: PaddedIds
     run: RunInputs
 

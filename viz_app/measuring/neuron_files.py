@@ -44,8 +44,7 @@ class _About:
     step: int
     sha256: str
     corpus: CorpusSummary
-    sentences: list[tuple[str, str]]
-    """Source and reference."""
+    sentences: list[tuple[str, str]]  # source and reference
     tensors_sha256: str
 
 

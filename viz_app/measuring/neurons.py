@@ -32,8 +32,7 @@ from headwise.viz_app.records.measures import Sentence, StrongestPositions, Stro
 
 STRONGEST = 4
 """Most sentences of a neuron."""
-_BITS = 11
-"""Bits of an activation that are kept, as many as float16 has."""
+_BITS = 11  # bits of an activation that are kept, as many as float16 has
 
 
 def measure_neurons(task: MeasureTask) -> Iterator[StrongestSentences | int]:

@@ -103,12 +103,10 @@ class PairTask:
 
     run: Run
     steps: Sequence[int]
-    name: str
-    """Name of the file that the pairs come from."""
+    name: str  # name of the file that the pairs come from
     pairs: tuple[ContrastivePair, ...]
     processes: Processes
-    placement: Placement
-    """Where the models compute, and how precisely."""
+    placement: Placement  # where the models compute, and how precisely
 
     @property
     def heads(self) -> int:

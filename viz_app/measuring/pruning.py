@@ -32,13 +32,10 @@ IMPORTANCES: tuple[Importance, ...] = get_args(Importance)
 class PrunedLoss:
     """The loss of a model without some heads, in nats per target token."""
 
-    pruned: int
-    """How many of the heads, the first of the order, are switched off."""
+    pruned: int  # how many of the heads, the first of the order, are switched off
     loss: float
-    rise: float
-    """The loss less that of the whole model."""
-    error: float
-    """Standard error of the rise, by 200 resamples of the sentences."""
+    rise: float  # the loss less that of the whole model
+    error: float  # standard error of the rise, by 200 resamples of the sentences
 
 
 def importance_of_heads(

@@ -40,12 +40,10 @@ if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes
 
 SentenceCostArrays = tuple[NDArray[np.int32], NDArray[np.int32], dict[Kind, NDArray[np.float16]]]
-_RESAMPLES = 200
-"""Resamples of the bootstrap."""
+_RESAMPLES = 200  # resamples of the bootstrap
 _SEED = 0
 _LARGEST = float(np.finfo(np.float16).max)
-_ERROR_RATES = in_groups("alignment")
-"""Measures that are 1 − 2 of the mean."""
+_ERROR_RATES = in_groups("alignment")  # measures that are 1 − 2 of the mean
 
 
 @lru_cache(maxsize=64)  # a batch's, which every measure and kind of head asks for

@@ -50,14 +50,12 @@ class CheckpointRecord(Record):
     """Arrays that were measured of a checkpoint over a corpus, whose references were forced.
     A subclass has arrays, and for each kind of attention one of those that are in mappings."""
 
-    what: ClassVar[str]
-    """What they are: in the name of the file, and in errors."""
+    what: ClassVar[str]  # what they are: in the name of the file, and in errors
     may_be_nan: ClassVar[bool] = False
 
     run: str
     step: int
-    sha256: str
-    """The sha256 of the checkpoint's weights."""
+    sha256: str  # the sha256 of the checkpoint's weights
     corpus: CorpusSummary
 
     @classmethod
@@ -152,8 +150,7 @@ class HeadMeans(CheckpointRecord):
 
     what = "means"
 
-    means: Mapping[Kind, Annotated[Floats, "L* H* K*"]]
-    """Before W_O."""
+    means: Mapping[Kind, Annotated[Floats, "L* H* K*"]]  # before W_O
 
 
 @dataclass(frozen=True)

@@ -41,15 +41,11 @@ WORDS_NOTE = (
 class Baselines:
     """What stands beside a measured value of a head, to judge it by; NaN where it is unknown."""
 
-    error: float = math.nan
-    """The value's standard error."""
-    even: float = math.nan
-    """What a head has whose rows are all even."""
-    first: float = math.nan
-    """What the head had at step 0, before it learned."""
+    error: float = math.nan  # the value's standard error
+    even: float = math.nan  # what a head has whose rows are all even
+    first: float = math.nan  # what the head had at step 0, before it learned
     first_error: float = math.nan
-    alignment: AlignmentBaselines | None = None
-    """What alignment error rates are compared with."""
+    alignment: AlignmentBaselines | None = None  # what alignment error rates are compared with
 
     @property
     def doubled(self) -> float:
@@ -139,10 +135,8 @@ class Wording:
 class WeightShare(Wording):
     """Says a share of a head's weight."""
 
-    on: str
-    """Where the weight is, as in "on </s>"."""
-    across: str = ""
-    """``text`` for cross-attention, if it is another."""
+    on: str  # where the weight is, as in "on </s>"
+    across: str = ""  # ``text`` for cross-attention, if it is another
 
     def say(self, value: float, kind: Kind, beside: Baselines) -> str:
         if not self.stands_out(value, beside):

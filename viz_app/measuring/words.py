@@ -67,16 +67,11 @@ def links_from_file(alignments: Alignments) -> LinksLookup:
 class AlignedBatch:
     """The sentences of a batch that have a reference alignment; −1 marks tokens without a word."""
 
-    rows: Tensor
-    """Indices of the sentences in the batch, (B,)."""
-    keys: Tensor
-    """Source word number of each key, (B, M)."""
-    predicted: Tensor
-    """Target word number of the token that each row predicts, (B, Q)."""
-    consumed: Tensor
-    """Target word number of the token that each row consumes, (B, Q)."""
-    reference: Tensor
-    """Which source words a target word is aligned to, bool (B, V, W)."""
+    rows: Tensor  # indices of the sentences in the batch, (B,)
+    keys: Tensor  # source word number of each key, (B, M)
+    predicted: Tensor  # target word number of the token that each row predicts, (B, Q)
+    consumed: Tensor  # target word number of the token that each row consumes, (B, Q)
+    reference: Tensor  # which source words a target word is aligned to, bool (B, V, W)
 
     @property
     def sizes(self) -> Tensor:

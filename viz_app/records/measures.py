@@ -17,15 +17,13 @@ from headwise.viz_app.records.trace import Floats
 
 MeasureRange = Literal["share", "signed", "amount"]
 """Whether values are from 0 to 1, of either sign, or from 0 upwards."""
-_ROUNDING = 1e-5
-"""How far a value may be beyond its range."""
+_ROUNDING = 1e-5  # how far a value may be beyond its range
 MOST_NOTE = 500
 """Most letters of what is said of such a measure."""
 FAILURES = ("log_probability", "source_contribution")
 """Names of the figures of how a translation may have failed; see ``analysis.failures``. Of each the
 smallest is the worst."""
-_LETTERS = 4
-"""Fewest letters of a word that these look for in the source."""
+_LETTERS = 4  # fewest letters of a word that these look for in the source
 
 
 def has_enough_letters(word: str) -> bool:

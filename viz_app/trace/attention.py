@@ -27,10 +27,8 @@ from headwise.viz_app.records.trace import Doubles, Floats
 class AttentionTrace:
     """The maps of one teacher-forced pass are held with its target's log-probability, read-only."""
 
-    attention: Mapping[Kind, Floats]
-    """(L, H, Q, M), as in a ``Trace``."""
-    log_probability: Floats
-    """Log-probability of each target token after ``<s>``, in nats, (T,)."""
+    attention: Mapping[Kind, Floats]  # (L, H, Q, M), as in a ``Trace``
+    log_probability: Floats  # log-probability of each target token after ``<s>``, in nats, (T,)
 
 
 @torch.inference_mode()

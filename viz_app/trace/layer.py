@@ -36,12 +36,9 @@ _FEED_FORWARD_POINTS = ("hidden", "output")
 class _StreamPoints(NamedTuple):
     """The hook points at which the stream passes a sublayer; each tensor is (1, Q, D)."""
 
-    stream: str
-    """The point before the residual connection."""
-    read: str
-    """The point of the sublayer's input."""
-    result: str
-    """The point after the residual connection, and after its norm in post-norm."""
+    stream: str  # the point before the residual connection
+    read: str  # the point of the sublayer's input
+    result: str  # the point after the residual connection, and after its norm in post-norm
 
 
 @torch.inference_mode()

@@ -50,8 +50,7 @@ _READ_ERRORS = (
     *(OverflowError, MemoryError, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 """Errors that reading a damaged or foreign file may raise."""
-_ROUNDING = 0.01
-"""How much more than a whole a share may be, of numbers that have few digits."""
+_ROUNDING = 0.01  # how much more than a whole a share may be, of numbers that have few digits
 _PLAIN = ("run", "step", "sha256", "source_text", "target_text", "forced")
 """What files have as a ``Trace`` has it, under the same names."""
 

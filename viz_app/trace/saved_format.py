@@ -26,8 +26,7 @@ SCHEMA_VERSION = 1
 tokens.)"""
 MOST_BYTES = 2**30
 """Most bytes of an .npz file, and of all that is in it."""
-_MOST_EXPANDED = 100
-"""How many times the bytes of an .npz file all that is in it may have."""
+_MOST_EXPANDED = 100  # how many times the bytes of an .npz file all that is in it may have
 MOST_JSON_BYTES = 2**25
 MOST_JSON_VALUES = 2_500_000
 """Most bytes and numbers of JSON, which take seven times as much memory while they are read."""
