@@ -40,13 +40,8 @@ def first_document() -> str:
 
 
 def document_routes(under: str) -> list[BaseRoute]:
-    """Return the routes of the pages, and of other addresses that a person may type for them.
-
-    The first page has no name of its own in addresses.
-
-    Args:
-        under: path that stands before all others; empty: none does.
-    """
+    """Return the routes of the pages, and of other addresses that a person may type for them. The
+    first page has no name in addresses. ``under`` is the path before all others, or empty."""
     document = first_document()
 
     before = f"/{under.strip('/')}" if under else ""

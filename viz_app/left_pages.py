@@ -1,16 +1,15 @@
 """Draw the page that a person has chosen, whatever is still asked of the page that is being left.
 
-Streamlit (1.67) loses the chosen page in two ways.
+Streamlit (1.67) loses the chosen page in two ways. With all that it asks for, a browser sends the
+page that it shows: the one that is left, until it hears that the next has begun, when a menu
+closes, or something comes into sight, behind the click. The server then runs a part of the page
+that is left after it has drawn the next one, and a browser that hears of a page which it does not
+show stays empty. So what is asked of the page that is left is asked of the next one
+(``LeftPages``).
 
-A browser sends, with all that it asks for, the page that it shows. Until it hears that another one
-has begun to be drawn, this is the page that is left: a menu closes, or something comes into sight,
-behind the click on the next page. The server runs that part of the page that is left when it has
-drawn the next one. A browser that hears of a page which it does not show drops all that it has, and
-stays empty. So what is asked of the page that is left is asked of the next one (``LeftPages``).
-
-The page to draw is an attribute of the session, and two threads set it where a part of a page was
-asked for just before: the part's may be the later one, and the page that is left is drawn in place
-of the next. So each thread has an attribute of its own (``keep_threads_apart``).
+The page to draw is an attribute of the session, which two threads set where a part of a page was
+asked for just before: the part's may be the later one. So each thread has an attribute of its own
+(``keep_threads_apart``).
 """
 
 from __future__ import annotations

@@ -72,11 +72,10 @@ def smooth(curve: Curve, weight: float) -> Curve:
 def find_overfitting(valid: Curve, train: Curve) -> OverfittingOnset | None:
     """Find the milestone from which a training overfits; None if it does not overfit.
 
-    It is the milestone N with the lowest validation loss, provided that at least two milestones
-    follow, that validation loss is higher by more than ``RISE`` at each of them, and that train
-    loss has fallen: its mean after the last but one milestone is lower than between N and the
-    milestone before N. (If both losses rise, the training diverges.) Both are in nats per token;
-    validation loss is at milestones, train loss at any steps.
+    It has the lowest validation loss, at least two follow, each of them is higher by more than
+    ``RISE``, and train loss has fallen: its mean after the last but one milestone is lower than up
+    to this one from the one before. (If both losses rise, the training diverges.) Both are in nats
+    per token.
     """
     if len(valid) < 4:
         return None
@@ -105,13 +104,10 @@ def find_overfitting_in(curves: Mapping[str, Curve]) -> OverfittingOnset | None:
 def find_data_change(tokens: Curve, loss: Curve, *, plain_tokens: int) -> DataChange | None:
     """Find where a training leaves the pairs of its corpus as they are for changed ones.
 
-    ``tokens`` are the target tokens that it has read at a step, ``loss`` is that of training
-    batches, the mean over the steps since the row before, and ``plain_tokens`` are those of the
-    epochs in which pairs stay as they are. Between rows of the log steps are of equal size.
-
-    Returns:
-        The change, without what is done to the pairs; None if there are no such epochs, or if the
-        log does not yet have a row of changed pairs alone.
+    ``tokens`` are the target tokens that it has read at a step, ``loss`` is the mean of training
+    batches since the row before, ``plain_tokens`` are those of the epochs with pairs as they are.
+    Between rows steps are of equal size. None if there are no such epochs, or no row of changed
+    pairs alone yet.
     """
     if plain_tokens <= 0 or not len(tokens) or tokens.values[-1] <= plain_tokens:
         return None

@@ -34,10 +34,9 @@ def jensen_shannon(a: Floats, b: Floats) -> Floats:
 def head_distances(a: Floats, b: Floats, *, allowed: NDArray[np.bool_] | None) -> Floats:
     """Average the distances of each head's rows: (L, H, Q, M), (L, H, Q, M) → (L, H).
 
-    Rows with only one allowed key do not count, as in the measure ``distance``: they are always the
-    same. Without other rows the distances are NaN. The mask ``allowed``, bool (Q, M), allows all if
-    it is None. One head is computed at a time: in float64, and several times, the maps of all heads
-    of a long sentence would take much memory.
+    Rows with only one allowed key, always the same, do not count; without others it is NaN. The
+    mask ``allowed`` is bool (Q, M). One head is computed at a time: all in float64 would take much
+    memory.
     """
     if a.shape != b.shape:
         raise ValueError(f"expected maps of one shape, got {a.shape} and {b.shape}")

@@ -30,10 +30,8 @@ def build_module_tree(
 ) -> ModuleNode:
     """Build the tree of the modules that have a parameter or a hook point, in order of ``names``.
 
-    The norm inside a residual connection is not a node; the residual connection has its children.
-    Names are the paths of all modules, the root ``""`` first, parents before children; tied
-    parameters are given under each of their names. ValueError if a parameter or a hook point
-    belongs to no module.
+    Names are the paths of all modules, parents first, from the root ``""``. A residual connection
+    has the children of its norm. ValueError if a parameter or a hook point belongs to no module.
     """
     own: dict[str, list[Parameter]] = {}
     for parameter in parameters:

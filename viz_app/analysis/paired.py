@@ -3,11 +3,10 @@
 Most measures are kept on resamples of the sentences, the same for all heads and checkpoints: the
 error of a difference is its standard deviation over these (the paired bootstrap, Efron 1979).
 
-Costs are kept by sentence. A cost is a ratio: the nats that all sentences lose over their tokens.
-The error of a ratio, and of the difference of two on the same sentences, is by linearisation
-(Cochran 1977, *Sampling Techniques*, section 6.4): a sentence with t tokens and costs a and b
-counts with (a − A t) − (b − B t), where A and B are the two ratios, and the squares of all
-sentences are summed and divided by the square of all tokens.
+Costs, ratios of nats lost to tokens, are kept by sentence. The error of the difference of two is by
+linearisation (Cochran 1977, *Sampling Techniques*, section 6.4): a sentence with t tokens and costs
+a and b counts with (a − A t) − (b − B t), where A and B are the two ratios; squares are summed over
+sentences and divided by the square of all tokens.
 
 ``N`` sentences, ``R`` resamples, ``n`` heads.
 """

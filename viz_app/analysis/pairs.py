@@ -77,13 +77,11 @@ def paired_difference(
     """Return the difference of two accuracies on the same pairs, first less second, with its ends.
 
     The interval is that of Newcombe (1998, *Improved confidence intervals for the difference
-    between binomial proportions based on paired data*), method 10: the distances of both shares
-    from the ends of their Wilson intervals, squared and added, less what the correlation of the
-    outcomes takes away. A half counts as half a pair of each kind.
-
-    The method takes pairs as independent. Where those of a group, numbered from 0 in ``groups``,
-    fall together, the distances are as many times as long as the standard error of the difference
-    is by the sums of groups (the design effect of Kish 1965, *Survey Sampling*); never shorter.
+    between binomial proportions based on paired data*), method 10. A half counts as half a pair of
+    each kind. The method takes pairs as independent. Where those of a group, numbered from 0 in
+    ``groups``, fall together, its distances are as many times as long as the standard error of the
+    difference is by the sums of groups (the design effect of Kish 1965, *Survey Sampling*); never
+    shorter.
     """
     first, second = (np.asarray(each, np.float64) for each in (model, other))
     count = len(first)

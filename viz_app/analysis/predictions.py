@@ -70,12 +70,10 @@ def sampled(
 ) -> NDArray[np.float64]:
     """Compute the distribution that is drawn from, (V,) → (V,); tokens that are left out have 0.
 
-    Logits are divided by the temperature; then only the ``top_k`` likeliest tokens are kept, and of
-    these the smallest set with a total probability of at least ``top_p`` (Holtzman et al. 2020), in
-    the order of the library ``transformers``. Without top-k it is ``nucleus`` of
-    ``model/decoding/translation.py``.
-
-    ``temperature`` and ``top_p`` are above 0; 1 changes nothing. ``top_k`` 0 keeps all.
+    Logits are divided by the ``temperature``; then only the ``top_k`` likeliest tokens are kept,
+    all if it is 0, and of these the fewest with a total probability of ``top_p`` (Holtzman et al.
+    2020), as ``transformers`` does. Without top-k it is ``nucleus`` of
+    ``model/decoding/sampling.py``.
     """
     scores = log_probability.astype(np.float64)
     scores = (scores - scores.max()) / temperature

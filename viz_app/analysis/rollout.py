@@ -55,10 +55,10 @@ def weights_of(trace: Trace, kind: Kind, cell_value: CellValue = "weight") -> Fl
 def mean_of_heads(trace: Trace, kind: Kind, cell_value: CellValue = "weight") -> Floats:
     """Return one map of all heads of each layer, (L, Q, M), whose rows sum as those of heads do.
 
-    It is the mean of the heads' weights. With value norms it is the length of the mean of the
-    vectors that the heads add, ‖Σ_h α_h v_h W_O‖ / H, as shares of the row, in which H cancels out:
-    heads that add in opposite directions cancel each other (Kobayashi et al. 2020). ValueError if
-    the trace was read from a file without the norms of these sums.
+    It is the mean of weights or, with value norms, the length of the mean of the vectors that the
+    heads add, ‖Σ_h α_h v_h W_O‖ / H, as shares of the row: heads that add in opposite directions
+    cancel (Kobayashi et al. 2020). ValueError if the trace was saved without the norms of these
+    sums.
     """
     if cell_value == "weight":
         return np.asarray(trace.attention[kind].mean(axis=1))
@@ -94,9 +94,8 @@ def rollout_of(trace: Trace, kind: Kind, layer: int, cell_value: CellValue = "we
     """Compute the rollout of a kind of attention up to a layer; rows sum to 1.
 
     A layer's map is its ``mean_of_heads``, of half an attention as shares of its rows.
-    Self-attention gives (N, N). Cross-attention, (T, S), is the map of the layer times the rollout
-    of the whole encoder, so that its columns are inputs of the encoder. ValueError as for
-    ``mean_of_heads``.
+    Cross-attention, (T, S), is the map of the layer times the rollout of the whole encoder: its
+    columns are inputs.
     """
     layers = row_shares(mean_of_heads(trace, kind, cell_value))
     if kind != "cross":

@@ -1,10 +1,9 @@
 """Scores of heads taken apart: what each part of a query makes with each part of a key.
 
-A query is linear in the stream that its attention reads, and a key in the stream that it is made
-from, once divisors of norms are held (``model/stream.py``); both streams are sums over what was
-written into them. So a score, their product, is a table of sums: what each part of the query makes
-with each part of the key. (Elhage et al. 2021, "A Mathematical Framework for Transformer
-Circuits", for models without norms.)
+A query is linear in the stream that its attention reads, and a key in that which it is made from,
+once divisors of norms are held (``model/stream.py``); both streams are sums over what was written.
+So a score, their product, is a table of sums over parts. (Elhage et al. 2021, "A Mathematical
+Framework for Transformer Circuits", for models without norms.)
 
 ``A`` parts of the query, ``C`` parts of a key, ``M`` keys, ``n`` positions, ``K`` = d_k.
 """

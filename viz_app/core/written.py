@@ -1,15 +1,13 @@
 """What a head writes: a dictionary of target tokens for the tokens that it reads.
 
-Where a head of cross-attention looks at a source token, it adds α v W_O to the stream of the
-decoder. With the norms on the way to the output held, the logits are linear in that, so that
-v W_O, taken through the output matrix, says which target tokens the head raises most for this
-source token, and which it lowers. A norm centres, multiplies by its gain and divides; divisors
-only scale all logits of a token, and the weight α does too, so that the order of tokens depends on
-neither, and logits are given in standard deviations over the vocabulary. The value v has in it what
-the encoder made of the token in its sentence. (Elhage et al. 2021, "A Mathematical Framework for
-Transformer Circuits", the output-value circuit; Dar et al. 2023, "Analyzing Transformers in
-Embedding Space".) It is the direct effect: what later layers make of it is not in it. For the
-decoder's self-attention the tokens that are read are earlier target tokens.
+Where a head of cross-attention looks at a source token, it adds α v W_O to the decoder's stream.
+With the norms on the way to the output held, logits are linear in that: v W_O, taken through the
+output matrix, says which target tokens the head raises most for this source token, and which it
+lowers. Divisors of norms and α scale all logits of a token alike, so logits are in standard
+deviations over the vocabulary. The value v has in it what the encoder made of the token in its
+sentence. (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", the output-value
+circuit; Dar et al. 2023, "Analyzing Transformers in Embedding Space".) This is the direct effect,
+without what later layers make of it. The decoder's self-attention reads earlier target tokens.
 
 ``L`` layers, ``H`` heads, ``n`` tokens, ``k`` named tokens, ``M`` keys, ``K`` = d_k, ``V`` target
 vocabulary.

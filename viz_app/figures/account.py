@@ -29,12 +29,7 @@ _ROW, _COLUMN = 22, 40
 
 
 def waterfall(labels: Sequence[str], values: Sequence[float], *, theme: Theme) -> go.Figure:
-    """Draw parts one after another, each from where the sum before it ends, and the sum.
-
-    Args:
-        labels, values: of each part, in order.
-        theme: colours.
-    """
+    """Draw parts one after another, each from where the sum before it ends, and the sum."""
     ends = np.cumsum([0.0, *values])
     heights = [*values, float(ends[-1])]
     bases = [*ends[:-1], 0.0]
@@ -108,19 +103,13 @@ def heads_map(
     column: int | None = None,
     cell: tuple[int, int] | None = None,
 ) -> go.Figure:
-    """Draw heads by the token that they read, with sums at both margins.
+    """Draw heads by the token that they read, (L, H, M), with sums at both margins.
 
-    The sums stand after an empty row and column. A click on a cell gives "row,column", on the sum
-    of a row "row," and on the sum of a column ",column". ValueError if labels and cells do not fit.
-
-    Args:
-        cells: (L, H, M); rows are called layer.head.
-        columns: labels of the tokens.
-        column_title: what the tokens are.
-        limit: magnitude at both ends of the scale; sums beyond it have the colour of the end.
-        theme: colours.
-        column: the marked token.
-        cell: row and column of the chosen cell.
+    The sums stand after an empty row and column; rows are called layer.head. A click on a cell
+    gives "row,column", on the sum of a row "row," and on that of a column ",column". ``limit`` is
+    the magnitude at both ends of the scale: sums beyond it have the colour of the end. A token is
+    marked by its ``column``, a ``cell`` by row and column. ValueError if labels and cells do not
+    fit.
     """
     layers, heads, keys = cells.shape
     if keys != len(columns):
@@ -203,17 +192,12 @@ def score_map(
     limit: float,
     theme: Theme,
 ) -> go.Figure:
-    """Draw what parts of a query, (rows), make with parts of a key, (columns).
+    """Draw what parts of a query, (rows), make with parts of a key, (columns), in the unit of
+    scores.
 
     Trace 0 has the cells, with their numbers where there is room; a click on one, by the last
-    trace, gives "row,column", counted from 0. ValueError if labels and cells do not fit.
-
-    Args:
-        cells: (rows, columns), in the unit of scores.
-        rows, columns: labels of the parts.
-        titles: of the rows and of the columns.
-        limit: magnitude at both ends of the scale; what is beyond has the colour of the end.
-        theme: colours.
+    trace, gives "row,column", counted from 0. ``limit`` is the magnitude at both ends of the scale.
+    ValueError if labels and cells do not fit.
     """
     [heat_map], layout = matrix(
         (cells / limit).astype(np.float32),

@@ -27,16 +27,11 @@ def bar_chart(
 ) -> go.Figure:
     """Draw values as bars, the first on top, on an axis that reaches at least from 0 to 1.
 
-    Trace 0 has the bars. A click in the row of a bar gives its place, counted from 0.
-
-    Args:
-        labels, values: of each bar.
-        theme: colours.
-        written: what stands at the end of each bar; the value if it is not given.
-        limit: magnitude at both ends of an axis of signed parts, whose colours say on which side
-            of 0 they are. What is written stands at the right of each bar's row.
-        marked: place of the bar that has another colour or, of signed parts, a frame.
-        clicks: what a click on each bar does, if they can be clicked.
+    Trace 0 has the bars. What is ``written`` at the end of each is its value if it is not given.
+    With a ``limit``, values are signed parts on an axis from minus to plus that magnitude, colours
+    say on which side of 0 they are, and what is written stands at the right of each row. The
+    ``marked`` bar has another colour or, of signed parts, a frame. ``clicks`` say what a click on
+    each bar does; it gives the bar's place, from 0, and may be anywhere in its row.
     """
     if written is None:
         written = [f"{x:.3f}" if limit is None else signed_text(x, limit) for x in values]

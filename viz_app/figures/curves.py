@@ -74,11 +74,9 @@ def training_curves(
     """Draw the panels of some runs, as far as logged: losses, scores, learning rate, speed.
 
     A marker's ``customdata`` is its step and its run, ``"500,en-es"``. Traces are in the order of
-    panels, runs and curves; unsmoothed values come before the curve that smooths them.
-
-    The first run is the one whose checkpoint is in use, at whose ``step`` each chart has a line.
-    The axis of steps, and that of the loss, may be logarithmic. ValueError if there are no runs, or
-    more runs than colours.
+    panels, runs and curves; unsmoothed values come before the curve that smooths them. Each chart
+    has a line at the ``step`` of the first run's checkpoint, which is in use. ValueError if there
+    are no runs, or more than colours.
     """
     if not 0 < len(runs) <= MOST_RUNS:
         raise ValueError(f"expected 1 to {MOST_RUNS} runs, got {len(runs)}")

@@ -33,14 +33,9 @@ _MOST_CELLS = 40_000  # cells beyond which the picture would take longer on its 
 def early_map(figure: go.Figure) -> str:
     """Return the map of a figure as HTML as high as the figure and as wide as its place.
 
-    The style of all pages has the rest, by its class ``early-map``.
-
-    Args:
-        figure: its axes have ranges, and as labels ticks or aliases of numbers.
-
-    Returns:
-        HTML; empty if the figure does not begin with a heat map over all of both axes, or that has
-        too many cells.
+    Axes of the figure have ranges, and as labels ticks or aliases of numbers. The style of all
+    pages has the rest, by its class ``early-map``. Empty if the figure does not begin with a heat
+    map over all of both axes, or that has too many cells.
     """
     maps = [trace for trace in figure.data if trace.type == "heatmap" and trace.y is None]
     if not maps or maps[0] is not figure.data[0] or np.size(maps[0].z) > _MOST_CELLS:

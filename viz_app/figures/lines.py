@@ -51,17 +51,10 @@ def line(
 ) -> Properties:
     """Return a trace of a line, with gaps at NaN; marks that can be clicked are larger.
 
-    Args:
-        x, y: of each mark, (n,).
-        colour, dash, width: of the line; thicker where its marks can be clicked, if not given.
-        symbol: of the marks.
-        name: in the legend, in one or several lines.
-        hover: what is shown when the mouse rests on a mark, as Plotly's template; else nothing.
-        texts: what is ``%{text}`` in it, for each mark, as Plotly's markup.
-        clicks: what a click on each mark gives.
-        reach: how far an interval reaches below and above each value, (2, n).
-        mode: lines, markers or both.
-        more: further properties of a Plotly trace.
+    ``name`` is that of the legend, in one or several lines; ``hover`` is Plotly's template of what
+    the mouse reads, nothing if it is empty, in which ``%{text}`` is that of ``texts``, as Plotly's
+    markup. A click on a mark gives its ``clicks``. ``reach`` is how far an interval reaches below
+    and above each value, (2, n). ``more`` are further properties of a Plotly trace.
     """
     opaque = None if clicks is None else {"marker": {"opacity": 1}}
     thick, size = (1.5, 5) if clicks is None else (2, 8)

@@ -265,13 +265,11 @@ def score_stages(
 ) -> go.Figure:
     """Draw how q·k becomes a weight for one query: rows of M scores, masked, and the weights.
 
-    Trace 0 has all but the weights on one diverging scale, so that a division makes them paler;
-    trace 1 has the weights, on 0 to 1; the last trace covers the masked cells. Wide cells have
-    numbers; in fewer pixels than ``readable``, in ``meta``, these or the labels would touch.
-
-    Scores are given at each stage, from products to those that are masked, (M,); ``allowed`` is
-    False where the mask forbids a key. The names are those of the rows: of the scores, of the
-    masked ones and of the weights. A ``selected`` key is framed.
+    Scores are given at each stage, from products to those that are masked, (M,); ``names`` are
+    those of all rows. Trace 0 has all but the weights on one diverging scale, so that a division
+    makes them paler; trace 1 has the weights, on 0 to 1; the last trace covers the keys that are
+    not ``allowed``. Wide cells have numbers; in fewer pixels than ``readable``, in ``meta``, these
+    or the labels would touch. A ``selected`` key is framed.
     """
     made = [np.asarray(stage, np.float32) for stage in scores]
     stages = np.stack([*made, np.where(allowed, made[-1], np.nan)])

@@ -27,17 +27,11 @@ def beam_tree(
 ) -> go.Figure:
     """Draw the hypotheses that a beam search looked at, with the path to one in the accent colour.
 
-    Traces: edges to dropped hypotheses, edges to kept ones, edges of the path, then one text for
-    each hypothesis, in the order given.
-
-    Args:
-        parents: index of each hypothesis' parent, smaller than its own; -1 where none is drawn.
-        steps: tokens of each hypothesis after ``<s>``.
-        labels: last token of each.
-        notes: shown when the mouse rests on it.
-        outcomes: kept, ended or dropped.
-        path: indices of the hypotheses from the root to the chosen one.
-        first: the leftmost step.
+    Each has a parent, by its index, which is smaller, or -1 where none is drawn; its number of
+    tokens after ``<s>``; the label of the last one; a note for the mouse; an outcome: kept, ended
+    or dropped. ``path`` leads from the root to the chosen one, ``first`` is the leftmost step.
+    Traces: edges to dropped hypotheses, to kept ones, of the path, then a text for each hypothesis
+    in the order given.
     """
     last = max(steps)
     pixels = max(min(_STEP, _WIDTH / (last - first + 1)), 3 * _LETTER)

@@ -202,13 +202,9 @@ class PaddedIds:
 
 
 def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tensor], Tensor]:
-    """Compute all attention maps of a teacher-forced pass, and the decoder's output.
-
-    ValueError if the maps of the longest sentence take more memory than is free.
-
-    Returns:
-        Weights of each kind, (B, L H, Q, M), layer by layer; and the output stream, (B, T, D).
-    """
+    """Compute all attention maps of a teacher-forced pass, (B, L H, Q, M) of each kind, layer by
+    layer, and the decoder's output, (B, T, D). ValueError if the maps of the longest sentence take
+    more memory than is free."""
     require_memory_of_maps(model, ids)
     maps, stream = run_maps(model, ids.source, ids.target[:, :-1])
     return {kind: weights.flatten(1, 2) for kind, weights in maps.items()}, stream

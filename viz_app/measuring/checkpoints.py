@@ -1,11 +1,8 @@
 """Measuring the checkpoints of a run, one after another, over a corpus and on example sentences.
 
-Each of n processes reads the whole corpus and measures every n-th batch; sums are added over the
-processes at the end of a checkpoint. In memory are only a window of the corpus, the example
-sentences, and the language model's count of each sequence of three tokens in its text.
-
-What measures here yields, besides what it has found, how many sentences are done after each batch,
-in all processes: so its caller can show that, and put the work aside or end it between two batches.
+Each of n processes reads the whole corpus and measures every n-th batch; sums are added at the end
+of a checkpoint. What measures here yields, besides what it has found, how many sentences are done
+after each batch, in all processes: its caller can show that, or stop between two batches.
 """
 
 from __future__ import annotations

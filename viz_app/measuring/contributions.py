@@ -1,28 +1,25 @@
 """How much each source token, and each token of the target so far, contributes to a prediction.
 
 This is ALTI+ (Ferrando, Gállego, Alastruey, Escolano and Costa-jussà 2022, "Towards Opening the
-Black Box of Neural Machine Translation", section 3). The question is that of Voita, Sennrich and
-Titov (2021, "Analyzing the Source and Target Contributions to Predictions in Neural Machine
-Translation"). It needs one pass and no gradients:
+Black Box of Neural Machine Translation", section 3), which needs one pass and no gradients. (Voita,
+Sennrich and Titov 2021, "Analyzing the Source and Target Contributions to Predictions in Neural
+Machine Translation", ask the same.)
 
 1. An attention with its residual connection is a sum of one vector for each token that it reads,
    and of biases: y_i = Σ_j T_i(x_j) + biases. T_i(x_j) is what the heads bring from token j,
    Σ_h α_hij x_j W_V W_O; in self-attention T_i(x_i) has the residual x_i besides. In
-   cross-attention the tokens are those of the encoder's output, and the residual, which is the
-   stream of the target, is one more vector. A norm after the sum (post-norm) is linear once its
-   divisor is known: vectors are centred, multiplied by its gain and divided by the standard
-   deviation of the sum. A norm before the attention (pre-norm) belongs to x_j.
+   cross-attention the tokens are those of the encoder's output, and the residual, the stream of
+   the target, is one more vector. A norm after the sum (post-norm) is linear once its divisor is
+   held. A norm before the attention (pre-norm) belongs to x_j.
 2. Token j contributes to y_i what it brings y_i nearer: c_ij = max(0, ‖y_i‖₁ − ‖y_i − T_i(x_j)‖₁),
    and rows are divided by their sum (Ferrando, Gállego and Costa-jussà 2022, "Measuring the Mixing
    of Contextual Information in the Transformer", section 3).
 3. These maps are multiplied from layer to layer, through the encoder, and then through the decoder,
-   whose cross-attention reads what the encoder mixed. The feed-forward, the final norms and the
-   embedding act on each token by itself and mix nothing.
+   whose cross-attention reads what the encoder mixed. All else acts on each token by itself.
 
-Biases are nobody's share: those of W_O and of norms, as in the papers, and also those of the
-values (b_V, and with pre-norm the norm's bias times W_V), which the authors' program counts to
-tokens. They reach y_i whatever the weights are. A row in which every c_ij is 0 is given to its
-residual, since the papers leave it undefined.
+Biases are nobody's share, also those of values (b_V, and with pre-norm the norm's bias times W_V),
+which the authors' program counts to tokens: they reach y_i whatever the weights are. A row in which
+every c_ij is 0, which the papers leave undefined, is given to its residual.
 
 ``B`` batch, ``S`` source length, ``T`` target steps, ``L`` layers, ``H`` heads, ``Q`` and ``M`` the
 query and key lengths of a map, ``K`` = d_k, ``D`` = d_model.
@@ -137,13 +134,9 @@ def residual_norm_maps(model: Seq2SeqModel, ids: PaddedIds) -> dict[Kind, Floats
 
     These are the norms of Kobayashi, Kuribayashi, Yokoi and Inui (2021, "Incorporating Residual and
     Normalization Layers into Analysis of Masked Language Models", section 3): all heads are added,
-    the residual belongs to the query's own token, and a norm that follows the sum (post-norm) is
-    applied with the divisor that it had; with pre-norm none follows. Biases are nobody's, also
-    those of values, which are not in x_j W_V W_O.
-
-    Returns:
-        (L, Q, M) for each kind; of cross-attention (L, Q, M + 1), with the residual in the last
-        column.
+    the residual belongs to the query's own token, and a norm after the sum (post-norm) is applied
+    with the divisor that it had. Biases are nobody's, also those of values. Returns (L, Q, M) for
+    each kind; of cross-attention (L, Q, M + 1), with the residual in the last column.
     """
     with capture(model, points_of_attention(model)) as seen:
         forced_stream(model, ids.source, ids.target[:, :-1])
@@ -210,12 +203,9 @@ def _relevance(
 
 
 def _halves(whole: Tensor, n_consumed: int) -> tuple[Tensor, Tensor]:
-    """Split the map of a merged attention, (B, T, T + S), rows sum to 1.
-
-    Returns:
-        What is of the target, (B, T, T), and what is of the source, (B, T, S + 1), with all that is
-        of the target in the last column, in place of a residual.
-    """
+    """Split the map of a merged attention, (B, T, T + S), whose rows sum to 1, into what is of the
+    target, (B, T, T), and of the source, (B, T, S + 1), with the target's sum in the last
+    column."""
     own, of_source = whole[..., :n_consumed], whole[..., n_consumed:]
     return own, torch.cat([of_source, own.sum(dim=-1, keepdim=True)], dim=-1)
 
@@ -227,13 +217,11 @@ def _map(
     layer: int,
     size_of: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Compute the contributions in one attention, rows sum to 1; of a merged one, in both halves.
+    """Compute the contributions in one attention, (B, Q, M), whose rows sum to 1.
 
+    Cross-attention has the residual in a further column, (B, Q, M + 1). Of a merged attention, as
+    ``decoder_self``, it is that of both halves, (B, T, T + S), the residual with the target's.
     ``size_of`` makes of T_i(x_j) and y_i, (…, D), how much a token contributes; by ALTI if None.
-
-    Returns:
-        (B, Q, M); of cross-attention (B, Q, M + 1), with the residual in the last column. Of a
-        merged attention, as ``decoder_self``, (B, T, T + S), the residual with the target's.
     """
     parts = attention_as_sum(model, seen, kind, layer)
     if model.description.merged_attention and kind == "decoder_self":

@@ -36,11 +36,8 @@ def largest_weights(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the largest weight of each map on a key that is neither ``<s>`` nor ``</s>``.
 
-    The maps are (B, H, Q, M), what is allowed is bool (B, Q, M), the ids at the columns are
-    ``keys`` (B, M). Rows with only one allowed key are ignored.
-
-    Returns:
-        Weight, query and key, each (B, H); the weight is −1 for a map without such a key.
+    Maps are (B, H, Q, M), what is allowed (B, Q, M), the ids at the columns ``keys`` (B, M). Rows
+    with one allowed key are ignored. Returns weight, −1 without such a key, query and key: (B, H).
     """
     counts = allowed & rows_with_several_keys(allowed)[..., None]
     counts = counts & ((keys != special.start) & (keys != special.end))[:, None]
@@ -55,11 +52,8 @@ def examples_in_batch(
     model: Seq2SeqModel, sentences: Sequence[EncodedPair]
 ) -> dict[int, list[Example]]:
     """Find the largest weight of each head on each sentence of a batch, with the reference forced.
-
-    Returns:
-        For each sentence number one example of each head, in the order of ``all_heads``; its weight
-        is −1 if the sentence has no example.
-    """
+    By sentence number, an example of each head in the order of ``all_heads``, of weight −1 if there
+    is none."""
     ids = PaddedIds.of_pairs(sentences, model)
     maps, _ = attention_maps(model, ids)
     found = [
@@ -97,14 +91,9 @@ def strongest_examples(
 def translate_batch(
     model: Seq2SeqModel, tokenizers: Tokenizers, sentences: Sequence[EncodedPair]
 ) -> dict[int, TranslatedSentence]:
-    """Translate a batch greedily, and compute by what each translation may have failed.
-
+    """Translate a batch greedily, and compute by what each translation, by number, may have failed.
     ``log_probability`` is the mean over its tokens in nats, ``</s>`` included, and
-    ``source_contribution`` the mean over them of the source's share by ALTI+.
-
-    Returns:
-        The translation of each sentence number.
-    """
+    ``source_contribution`` the mean over them of the source's share by ALTI+."""
     from sacrebleu import CHRF  # imported late: a page that looks for a word needs none of it
 
     targets = greedy(model, [sentence.source for sentence in sentences], tokenizers.prefix)

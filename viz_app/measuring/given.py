@@ -121,10 +121,9 @@ class GivenSentences:
     def measure(self, steps: Sequence[int]) -> Iterator[int]:
         """Measure some checkpoints; yield how many sentences are done after each batch.
 
-        Weights come first, of all of them, and count as a sentence of each; then the newest and the
-        oldest checkpoint. What is found goes into ``by_weights``, and into ``found`` when a
-        checkpoint is done. CheckpointError if weights cannot be used. ValueError if no translation
-        has a token.
+        Weights come first, of all checkpoints, and count as a sentence of each; then the newest and
+        the oldest one. What is found goes into ``by_weights`` and ``found``. CheckpointError if
+        weights cannot be used. ValueError if no translation has a token.
         """
         steps = [*dict.fromkeys([max(steps), min(steps), *steps])]
         for step in steps:

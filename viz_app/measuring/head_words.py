@@ -45,13 +45,11 @@ def describe_head(
 ) -> dict[str, str]:
     """Describe a head by its most characteristic measures: where it looks, what it contributes.
 
-    Returns, for each of these, what is said of it. Each is said where its value stands out, in this
-    order: shares of its weight, the largest first, either of places or of tokens, since a token on
-    a place would count in both; the better alignment error rate, if the head follows the alignment;
-    entropy, if it is sharp or almost even. If none of these does, the description says so and gives
-    the largest share and the entropy. Then what explains its scores, the cost, and the distance if
-    it is far. Values are NaN where a measure is undefined for the kind; ``beside`` has what is
-    known of each measure.
+    Returns what is said by measure, in this order, each where its value stands out: shares of its
+    weight, the largest first, of places or of tokens, since a token on a place would count in both;
+    the better alignment error rate; entropy, if it is sharp or almost even. If none does, the
+    description says so, with the largest share and the entropy. Then what explains its scores, the
+    cost, and the distance if it is far. Values that are undefined for the kind are NaN.
     """
     known = {name: value for name, value in values.items() if not math.isnan(value)}
     by = {name: beside.get(name, NO_BASELINES) for name in known}
@@ -132,14 +130,11 @@ class Phase(NamedTuple):
 
 
 def phases(texts: Mapping[int, str], values: Mapping[int, tuple[float, float]]) -> list[Phase]:
-    """Find when what is said of a measure of a head changes.
+    """Find when what is said of a measure of a head changes; ``texts`` and ``values``, with errors,
+    are by step, in order.
 
     A word stays until a value leaves the interval, two standard errors wide on either side, of the
     last value of which it is said by itself: else it would come and go with the noise.
-
-    Args:
-        texts: step → what ``describe_value`` gives there, in the order of the steps.
-        values: step → the value and its standard error.
     """
     said: dict[int, str] = {}
     word, last, reach = "", math.nan, 0.0

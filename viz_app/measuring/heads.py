@@ -1,13 +1,11 @@
 """Measures of heads: of attention maps, and of the heads' own weights without a forward pass.
 
+A measure of maps takes ``weights`` (B, H, Q, M) and ``allowed``, bool (B, Q, M): which keys each
+query may attend to, none at padding. Rows with one allowed key, whose weight is always 1, do not
+count. It returns sums and counts of each sentence in float64, to be added up and resampled.
+
 ``B`` batch, ``L`` layers, ``H`` heads (of one layer or of all), ``Q`` queries, ``M`` keys, ``D`` =
 d_model, ``K`` = d_k.
-
-A measure of maps takes ``weights`` (B, H, Q, M) and ``allowed``, bool (B, Q, M): which keys each
-query may attend to, none at padding. A row with only one allowed key says nothing about a head,
-since its weight is always 1; no measure counts such rows. (In decoder self-attention it is the
-first row.) These measures are returned as sums and counts of each sentence in float64, so that
-batches of a corpus can be added up, and sentences resampled.
 """
 
 from __future__ import annotations
@@ -90,10 +88,10 @@ def confidence(weights: Tensor, allowed: Tensor) -> HeadSum:
 def on_offset(weights: Tensor, allowed: Tensor, offset: int) -> HeadSum:
     """Sum the weight of each row q on key q + ``offset``, 0 in a row without such a key.
 
-    In self-attention offset −1 is the token before the consumed one, 0 the consumed token itself.
-    In cross-attention row t predicts target token t, not counting ``<s>``, and key t is source
-    token t. All rows count, so that the shares of different offsets add up to at most 1.
-    (Positional heads of Voita et al. 2019, section 5.1, Clark et al. 2019, section 3.1.)
+    In self-attention offset −1 is the token before the consumed one. In cross-attention row t
+    predicts target token t, not counting ``<s>``, and key t is source token t. All rows count, so
+    that shares of different offsets add up to at most 1. (Voita et al. 2019, section 5.1, Clark et
+    al. 2019, section 3.1.)
     """
     n_queries, n_keys = weights.shape[-2:]
     keys = torch.arange(n_queries, device=weights.device) + offset

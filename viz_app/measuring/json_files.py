@@ -83,18 +83,10 @@ def read_json(
     version: int,
     within: Path | None = None,
 ) -> Record:
-    """Read a file that says its ``format_version``, and make a record of it.
-
-    CheckpointError if the file is damaged, foreign or of another version.
-
-    Args:
-        path: of the file.
-        file: the dataclass in it.
-        make: makes the record, or raises a ValueError or KeyError if something does not fit.
-        what: is in it, as errors say it.
-        version: of the format.
-        within: the folder that a link must not leave.
-    """
+    """Read a file that says its ``format_version``, and ``make`` a record of the dataclass in it.
+    ``what`` names its content in errors; a link must not leave the folder ``within``.
+    CheckpointError if the file is damaged, foreign or of another version: also if ``make`` raises
+    ValueError or KeyError."""
     try:
         content = read_bytes(path, within=within)
         found = format_version(content)

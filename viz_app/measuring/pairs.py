@@ -42,13 +42,8 @@ _COLUMNS = tuple(field.name for field in fields(ContrastivePair))
 
 def read_pairs(path: Path) -> tuple[ContrastivePair, ...]:
     """Read contrastive pairs: rows with the columns source, right, wrong and phenomenon.
-
-    The formats are those of ``stream_corpus``: ``.jsonl`` (an object a line), ``.tsv`` and ``.csv``
-    (with a header line), ``.parquet``.
-
-    Raises:
-        DataError: naming file, row, what was expected and what to do.
-    """
+    The formats are those of ``stream_corpus``: ``.jsonl``, ``.tsv`` and ``.csv`` (with a header
+    line), ``.parquet``. DataError naming file, row, what was expected and what to do."""
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected one with contrastive pairs")
     if path.stat().st_size > _MOST_BYTES:
@@ -132,12 +127,9 @@ def score_pairs(
 
 def measure_pairs(task: PairTask, advance: Callable[[int], object]) -> Iterator[MeasuredPairs]:
     """Score the pairs by each checkpoint in order, and by the last one without each head.
-
-    What is yielded has one checkpoint; the last of the run has its heads, too. Every process yields
-    the same. ``advance`` is called with the number of targets that are scored, in all processes.
-    DataError before work is done, if a text of a pair is too long for the model, or nothing that
-    its tokenizer takes for text.
-    """
+    What is yielded, the same in every process, has one checkpoint; the last of the run its heads,
+    too. ``advance`` is told the number of targets that are scored, in all processes. DataError as
+    for ``score_pairs``."""
     encoded = _encode(task.pairs, task.run.tokenizers, task.run.description.max_length)
     batches = list(batches_by_length(encoded))
     for step in task.steps:

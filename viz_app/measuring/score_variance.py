@@ -1,24 +1,19 @@
 """How much of a head's choice is by position, and how much by token, over a batch.
 
-A softmax sees only differences within a row of scores. A query is a sum over what was written into
-the stream that it is made from, and so is a key (``core/circuits.py`` takes one row apart with all
-its parts). Of a row of scores s_ij, a term t_ij = scale · a_i · c_j, which a part a of the query
-makes with a part c of the keys, explains
+A softmax sees only differences within a row of scores. Queries and keys are sums over what was
+written into the stream (``core/circuits.py`` takes one row apart with all its parts). Of a row of
+scores s_ij, a term t_ij = scale · a_i · c_j, made by a part of the query and a part of the keys,
+explains cov_j(t_ij, s_ij) / var_j(s_ij) over the keys that the query may attend to. Shares of all
+terms sum to 1; one may be below 0 or above 1 where terms cancel. Covariances and variances are
+summed over rows before they are divided, so that a row in which a head hardly distinguishes keys
+weighs little. (Scores taken apart: Elhage et al. 2021, "A Mathematical Framework for Transformer
+Circuits". A variance split by covariances with the sum: Pratt 1987, "Dividing the indivisible".)
 
-    cov_j(t_ij, s_ij) / var_j(s_ij)
+Only tokens and positions are followed, from the embedding on, through norms whose divisors are held
+(``model/stream.py``). What layers wrote, and biases, is the rest.
 
-over the keys j that the query may attend to: shares of all terms sum to 1, since covariance is
-linear. One may be below 0 or above 1 where terms cancel. Covariances and variances are summed over
-rows before they are divided, so that a row in which a head hardly distinguishes keys weighs little.
-(Scores taken apart by what is written into the stream: Elhage et al. 2021, "A Mathematical
-Framework for Transformer Circuits". A variance split by the covariances of the terms with their
-sum: Pratt 1987, "Dividing the indivisible".)
-
-Only tokens and positions are followed, from the embedding on: through the norms, whose divisors are
-held (``model/stream.py``). What layers wrote, and biases, is the rest.
-
-``B`` batch, ``n`` positions, ``D`` = d_model, ``H`` heads, ``Q`` and ``M`` queries and keys,
-``K`` = d_k.
+``B`` batch, ``n`` positions, ``D`` = d_model, ``H`` heads, ``Q`` and ``M`` queries and keys, ``K``
+= d_k.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Measures of a checkpoint as a whole, by which the stages of a training are told apart.
 
-Voita, Sennrich and Titov (2021b) find that a training first learns to write the target language,
-then to translate word by word, and then to reorder. To see these stages, the translations of the
-example sentences are measured: how likely a language model finds them, how far they keep to the
-order of the source, and how good they are.
+Voita, Sennrich and Titov (2021b): a training first learns to write the target language, then to
+translate word by word, then to reorder. So translations of the example sentences are measured: how
+likely a language model finds them, how far they keep the source's order, how good they are.
 
 ``H`` all heads with cross-attention, layer by layer.
 """
@@ -35,11 +34,10 @@ _LONGEST_HISTORY = 2
 def reordering_score(sources: Sequence[int]) -> float:
     """Return the fuzzy reordering score of Talbot et al. (2011), 1 - (C - 1) / (M - 1).
 
-    The M target words in the order of their source words (those of the same one in their own order)
-    are a permutation of the target. C is the number of chunks into which it has to be cut so that
-    the words of a chunk follow one another in the target too. The score is 1 where the target
-    follows the source word by word, and 0 where no two neighbours stay together; NaN for fewer than
-    two target words. ``sources`` are the source words of the target words.
+    ``sources`` are the source words of the M target words. In their order (of the same one, in the
+    target's) the target words make C chunks of words that follow one another in the target too. The
+    score is 1 where the target follows the source word by word, 0 where no two neighbours stay
+    together; NaN for fewer than two words.
     """
     if len(sources) < 2:
         return math.nan
@@ -134,16 +132,9 @@ class StageMeasurer:
         examples: Sequence[Pair],
         text: Iterable[str],
     ) -> None:
-        """Prepare for a run, and measure the references of the example sentences.
-
-        Args:
-            tokenizers: the tokenizers of the run.
-            newest: model of the last checkpoint, which is forced to write all translations.
-            head: place among the H of its head that aligns their words with those of the sources.
-            examples: the example sentences and their references.
-            text: sentences of the target language, of which the language model learns; those that
-                are references of the examples are left out.
-        """
+        """Prepare for a run, and measure the references of the example sentences. The ``newest``
+        model is forced to write all translations; its ``head``, by its place among the H, aligns
+        their words. The language model learns from ``text`` but for the references."""
         self._tokenizers = tokenizers
         self._newest = newest
         self._head = head
@@ -158,14 +149,12 @@ class StageMeasurer:
         }
 
     def measure(self, translations: Sequence[str]) -> dict[str, tuple[float, float]]:
-        """Measure a checkpoint by its translations, one for each example sentence.
+        """Measure a checkpoint by its translations, one for each example sentence: value and
+        standard error by names in ``STAGES``.
 
-        Returns:
-            Value and its standard error, by resamples of the sentences, for each of these names
-            in ``STAGES``: ``language_model``, the mean
-            log-probability of a token in nats, ``</s>`` included; ``reordering``, the mean of
-            ``reordering_score``; both of the references too; and the ``chrf`` of all translations
-            together, from 0 to 100. NaN where there is nothing to measure.
+        ``language_model`` is the mean log-probability of a token in nats, ``</s>`` included;
+        ``reordering`` the mean of ``reordering_score``; both of references too; ``chrf`` is of all
+        translations together, 0 to 100. NaN where there is nothing to measure.
         """
         chrf = _chrf(translations, self._references)
         return self._of_texts(translations) | self._of_references | {"chrf": chrf}

@@ -127,14 +127,11 @@ def align_batch(
 def hard_alignment(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:
     """Find for each head the source word with the largest weight of each target word: (B, H, V).
 
-    Weights are summed over the tokens of a source word and averaged over those of a target word (as
-    ``analysis.attention.to_words`` does). Weights on tokens without a word do not count, so that
-    every target word has a source word. What stands beyond the words of a target means nothing.
-
-    ``weights`` (B, H, Q, M) are of the whole batch, not only of its sentences with a reference;
-    ``queries`` are ``aligned.predicted`` or ``aligned.consumed``. Chen et al. (2020) find rows by
-    consumed words some 18 points better in six-layer models; in the small ones of this project rows
-    by predicted words are.
+    Weights are summed over the tokens of a source word and averaged over those of a target word;
+    those on tokens without a word do not count. What stands beyond the words of a target means
+    nothing. ``weights`` (B, H, Q, M) are of the whole batch; ``queries`` are ``aligned.predicted``
+    or ``aligned.consumed``: rows by consumed words are some 18 points better in six-layer models
+    (Chen et al. 2020), by predicted words in the small ones of this project.
     """
     by_word, _ = _sums_by_word(weights, aligned, queries)
     is_word = _one_hot(aligned.keys, by_word.shape[-1]).any(dim=1)  # (B, W)

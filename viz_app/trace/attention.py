@@ -1,10 +1,8 @@
 """Attention of a forced pass: its maps alone, and how long the vectors are that it adds.
 
-The border from torch to NumPy. Maps without the rest of a trace are for pages that show many
-checkpoints, and for measures.
-
-``B`` batch, ``S`` source length, ``T`` target steps, ``L`` layers, ``H`` heads, ``Q`` and ``M`` the
-query and key lengths of a map, ``K`` = d_k, ``D`` = d_model, ``V`` vocabulary.
+The border from torch to NumPy. ``B`` batch, ``S`` source length, ``T`` target steps, ``L`` layers,
+``H`` heads, ``Q`` and ``M`` the query and key lengths of a map, ``K`` = d_k, ``D`` = d_model, ``V``
+vocabulary.
 """
 
 from __future__ import annotations
@@ -35,11 +33,8 @@ class AttentionTrace:
 def run_maps(
     model: Seq2SeqModel, source: Tensor, consumed: Tensor
 ) -> tuple[dict[Kind, Tensor], Tensor]:
-    """Run a model once, teacher-forced, on ids (B, S) and (B, T).
-
-    Returns:
-        Attention weights of each kind, (B, L, H, Q, M); and the decoder's output, (B, T, D).
-    """
+    """Run a model once, teacher-forced, on ids (B, S) and (B, T); return attention weights of each
+    kind, (B, L, H, Q, M), and the decoder's output, (B, T, D)."""
     layers = model.description.layers
     points = {
         kind: [f"{attention_path(kind, layer)}.weights" for layer in range(layers(kind))]

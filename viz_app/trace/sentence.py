@@ -1,7 +1,7 @@
 """Runs a model on a sentence and records a ``Trace``: the border from torch to NumPy.
 
-Decoding is fast and unhooked; then one teacher-forced pass over source and target is replayed under
-``capture``. Causality makes that equal to the step-by-step computation.
+Decoding is fast and unhooked; then one teacher-forced pass over source and target is captured,
+which causality makes equal to the step-by-step computation.
 
 ``L`` layers, ``H`` heads, ``Q`` and ``M`` the query and key lengths of a map, ``T`` target steps,
 ``D`` = d_model, ``K`` = d_k, ``V`` vocabulary, ``k`` how many of the likeliest tokens are kept.
@@ -66,18 +66,13 @@ def run_trace(
 ) -> Trace:
     """Translate a sentence (or take a forced target) and record everything on the way.
 
-    The trace names the run, step and weights that the model was loaded from. ValueError if the
-    source or the target is empty or too long for the model, or for the memory that is free, or the
-    model does not have a head that is turned, or the sentence a key.
+    The target is a text, or its ids from ``<s>`` on; None lets the model decode greedily. ``top_k``
+    of the likeliest tokens are kept at each step; ``turned`` heads and rows are so in decoding too.
+    ``read`` are the ids of the source, if they are known and the model can read them. The trace
+    names the run, step and weights that the model was loaded from.
 
-    Args:
-        model: the model, in evaluation mode.
-        tokenizers: those of the model's run.
-        source: the text to translate.
-        target: the target's text, or its ids from ``<s>`` on; None lets the model decode greedily.
-        top_k: how many of the likeliest tokens to keep at each step.
-        turned: strengths of heads and pinned rows, in decoding too.
-        read: the ids of the source, if they are known and the model can read them.
+    ValueError if the source or the target is empty or too long for the model, or for the memory
+    that is free, or the model does not have a head that is turned, or the sentence a key.
     """
     source_ids = list(read) if read is not None else tokenizers.encode_source(source.strip())
     if read is None:
