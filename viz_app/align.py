@@ -13,13 +13,12 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from headwise.model.checkpoint import CheckpointError
 from headwise.model.files import new_file, write_json
 from headwise.model.interface import Languages, head_name, parse_head
 from headwise.model.runs import Run, require_languages
 from headwise.model.training.corpora import CorpusStream, stream_corpus
-from headwise.model.training.data import DataError, Pair
-from headwise.viz_app.core.options import CheckpointOptions
+from headwise.model.training.data import Pair
+from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.measuring.alignments import WordLinks, format_links, with_reference
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.directions import (
@@ -242,7 +241,4 @@ def _figures(agreement: Agreement, place: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(HeadAlignArguments, prog="python -m headwise.viz_app.align"))
-    except (CheckpointError, DataError, ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run_command(main, HeadAlignArguments, "align")

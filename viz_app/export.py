@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from headwise.model.checkpoint import Checkpoint, CheckpointError
+from headwise.model.checkpoint import Checkpoint
 from headwise.model.files import write_bytes
 from headwise.model.interface import Head, Kind, parse_head
 from headwise.model.runs import Run
-from headwise.model.training.data import DataError
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.core.computed import Computed
-from headwise.viz_app.core.options import SentenceOptions
+from headwise.viz_app.core.options import SentenceOptions, run_command
 from headwise.viz_app.core.record import TABLES, check_out
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import TokenValues, head_dictionary, values_here
@@ -130,7 +128,4 @@ def _values(
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(ExportArguments, prog="python -m headwise.viz_app.export"))
-    except (CheckpointError, DataError, ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run_command(main, ExportArguments, "export")

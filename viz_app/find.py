@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from headwise.model.checkpoint import CheckpointError
 from headwise.model.files import write_bytes
 from headwise.model.interface import Kind, parse_head
-from headwise.model.training.data import DataError
 from headwise.viz_app.api.pairs import read_pairs
-from headwise.viz_app.core.options import CheckpointOptions
+from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.core.record import check_out
 from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
@@ -72,7 +69,4 @@ def main(arguments: FindArguments) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(FindArguments, prog="python -m headwise.viz_app.find"))
-    except (CheckpointError, DataError, ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run_command(main, FindArguments, "find")

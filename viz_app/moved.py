@@ -48,21 +48,14 @@ _MOVES = (
     _Move("training", "bright=pairs", "errors", _PAIRS),
     _Move("training", "bright=failing pairs", "errors", _PAIRS),
     _Move("training", "bright=heads on pairs", "errors", _PAIRS),
-    _Move(
-        "training",
-        "training=play",
-        "training",
-        {"training": "watch", "playing": "head"},
-        ["playing"],
-    ),
+    _Move("training", "training=play", "training", _ONE_HEAD, ["playing"]),
     _Move("training", "training=play", "training", {"training": "watch"}),
     _Move("training", "", "training", {"training": "curves"}, unless=["training"]),
 )
 """The first that fits counts."""
 
 
-GONE = ("architecture", "embeddings")
-"""Pages that are no more."""
+GONE = ("architecture", "embeddings")  # pages that are no more
 
 
 def moved(page: str, given: Parameters) -> tuple[str, Parameters]:

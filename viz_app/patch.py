@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from headwise.model.checkpoint import CheckpointError
 from headwise.model.files import write_bytes
 from headwise.viz_app.analysis.labels import make_visible
-from headwise.viz_app.core.options import CheckpointOptions
+from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.core.record import check_out
 from headwise.viz_app.why.sentences.patches import MOST_SECONDS
 from headwise.viz_app.why.sentences.texts import patch_texts
@@ -79,7 +77,4 @@ def main(arguments: PatchArguments) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(PatchArguments, prog="python -m headwise.viz_app.patch"))
-    except (CheckpointError, ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run_command(main, PatchArguments, "patch")

@@ -21,8 +21,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.saved import to_json, to_npz
 
 _LIKELIEST = 5
-NONE = "none"
-"""What is said where no head is switched off."""
+NONE = "none"  # what is said where no head is switched off
 _STEP_COLUMNS = ("consumed", "predicted", "probability", "rank", "likeliest tokens")
 _DEFAULT_OPTIONS = GridOptions()
 
@@ -118,23 +117,14 @@ def to_notebook(trace: Trace) -> str:
 
 def _notebook_part(trace: Trace, kind: Kind) -> NotebookMaps:
     grid = make_grid(trace, kind)
-    return NotebookMaps(
-        name=labels.KIND_NAMES[kind],
-        note=labels.KIND_NOTES[kind],
-        maps=grid.apply(trace.attention[kind]),
-        allowed=grid.allowed,
-        rows=grid.rows,
-        columns=grid.columns,
-        row_title=grid.row_title,
-        column_title=grid.column_title,
-    )
+    maps, name = grid.apply(trace.attention[kind]), labels.KIND_NAMES[kind]
+    return NotebookMaps(name=name, note=labels.KIND_NOTES[kind], maps=maps, **grid.axes)
 
 
 def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> Part:
     grid = make_grid(trace, kind, grid_options)
     maps = grid.apply(trace.attention[kind])
     small = max_pool(maps)
-    allowed = grid.allowed
     return Part(
         name=labels.KIND_NAMES[kind],
         note=labels.KIND_NOTES[kind],
@@ -143,19 +133,11 @@ def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> 
             rows=pool_labels(grid.rows),
             columns=pool_labels(grid.columns),
             theme=theme,
-            allowed=pool_mask(allowed),
+            allowed=pool_mask(grid.allowed),
             selected=(0, 0),
         ),
         mosaic_shape=(small.shape[-2], small.shape[-1]),
-        large=attention_map(
-            maps[0, 0],
-            rows=grid.rows,
-            columns=grid.columns,
-            row_title=grid.row_title,
-            column_title=grid.column_title,
-            theme=theme,
-            allowed=allowed,
-        ),
+        large=attention_map(maps[0, 0], theme=theme, **grid.axes),
         maps=maps,
     )
 

@@ -17,8 +17,7 @@ from headwise.viz_app.lessons.reading import SHIPPED
 
 MODELS = "HEADWISE_MODELS"
 """The environment variable with the models that were named: a line for each, name, tab, folder."""
-FOLDER = "HEADWISE_CHECKPOINTS"
-"""The environment variable with the folder of runs."""
+FOLDER = "HEADWISE_CHECKPOINTS"  # the environment variable with the folder of runs
 LESSONS = "HEADWISE_LESSONS"
 """The environment variable with a folder of lessons, which are offered beside those of the app."""
 DEVICE = "HEADWISE_DEVICE"

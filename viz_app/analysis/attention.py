@@ -120,20 +120,15 @@ class MapFacts:
     """These are the facts of a map; shares are means over its rows, of what is in these."""
 
     largest: float
-    row: int
-    """The query of the largest weight."""
-    column: int
-    """The key of the largest weight."""
+    row: int  # the query of the largest weight
+    column: int  # the key of the largest weight
     evenness: float
     """Mean entropy of a row, divided by the largest possible: 1 is the same weight for all keys.
 
     A row that does not sum to 1, that of a half of an attention, is divided by its sum."""
-    even_weight: float
-    """Weight that each key would have on average if every row were even."""
-    special: float
-    """Share of the weight on special tokens, such as ``</s>``."""
-    punctuation: float | None
-    """Share of the weight on punctuation marks; None if there are none."""
+    even_weight: float  # weight that each key would have on average if every row were even
+    special: float  # share of the weight on special tokens, such as ``</s>``
+    punctuation: float | None  # share of the weight on punctuation marks; None if there are none
     itself: float | None
     """Share of the weight on the query's own token; None where keys are other tokens."""
 

@@ -15,11 +15,9 @@ from headwise.viz_app.records.measures import Curve, DataChange, OverfittingOnse
 RISE = 0.05
 """Smallest rise of a loss that counts as overfitting, in nats: a perplexity that is 5 % higher. A
 learned task's loss varies less than this between milestones."""
-MOST_POINTS = 1_000
-"""Most points of a curve that is drawn."""
+MOST_POINTS = 1_000  # most points of a curve that is drawn
 
-LogRow = Mapping[str, Any]
-"""A line of a log, such as ``metrics.jsonl``: name → value."""
+LogRow = Mapping[str, Any]  # a line of a log, such as ``metrics.jsonl``: name → value
 
 
 def curve_of(rows: Iterable[LogRow], name: str) -> Curve:
@@ -131,10 +129,8 @@ class Progress:
 
     step: int
     steps: int
-    loss: float | None
-    """Loss of training batches in the latest row that has it; None if none has."""
-    speed: float | None
-    """Target tokens per second in the latest row that has it; None if none has."""
+    loss: float | None  # loss of training batches in the latest row that has it; None if none has
+    speed: float | None  # target tokens per second in the latest row that has it; None if none has
     seconds: float | None
     """Estimated seconds until the last step, without the time that milestones take."""
 

@@ -14,8 +14,7 @@ from headwise.viz_app.analysis.attention import max_pool, rows_with_several_keys
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 
-UNKNOWN = "<unk>"
-"""Text of a word that is not in a vocabulary."""
+UNKNOWN = "<unk>"  # text of a word that is not in a vocabulary
 
 
 def jensen_shannon(a: Floats, b: Floats) -> Floats:

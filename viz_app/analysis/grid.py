@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,22 +27,25 @@ class Grid:
     columns: tuple[str, ...]
     row_title: str
     column_title: str
-    row_spans: tuple[Word, ...]
-    """Decoder steps (or source tokens) of each row."""
-    column_spans: tuple[Word, ...]
-    """Key tokens of each column."""
+    row_spans: tuple[Word, ...]  # decoder steps (or source tokens) of each row
+    column_spans: tuple[Word, ...]  # key tokens of each column
     allowed: NDArray[np.bool_] | None
     """Which cells the mask allows, (rows, columns); None if it allows all."""
     spans: tuple[tuple[Word, ...], tuple[Word, ...]]
     """Spans of all rows and of all columns, including those that are left out."""
-    renormalised: bool
-    """Whether rows are scaled to sum to 1 again after columns were left out."""
+    renormalised: bool  # whether rows are scaled to sum to 1 again after columns were left out
 
     @property
     def said(self) -> str:
         """How many rows and columns it has, and of what they are."""
         rows, columns = count_of(len(self.rows), "row"), count_of(len(self.columns), "column")
         return f"{rows} ({self.row_title}) and {columns} ({self.column_title})"
+
+    @property
+    def axes(self) -> dict[str, Any]:
+        """Rows, columns, their titles, and the mask, under the names that figures have for them."""
+        names = ("rows", "columns", "row_title", "column_title", "allowed")
+        return {name: getattr(self, name) for name in names}
 
     def apply(self, weights: Floats) -> Floats:
         """Convert maps between tokens, (…, Q, M), to maps of this grid, (…, rows, columns)."""

@@ -57,42 +57,30 @@ exactly and by its approximation, swish (Ramachandran et al. 2017), tanh."""
 class HeadSteps:
     """One head is computed for one query row in these steps, in the order of equation 1."""
 
-    query: Doubles
-    """The query vector, (K,)."""
-    keys: Doubles
-    """The key vectors, (M, K)."""
-    products: Doubles
-    """The dot products q·k, (M,)."""
+    query: Doubles  # the query vector, (K,)
+    keys: Doubles  # the key vectors, (M, K)
+    products: Doubles  # the dot products q·k, (M,)
     scaled: Doubles
     """The dot products divided by √K, (M,); as they are in a model that does not scale."""
     position_bias: Doubles | None
     """What relative positions add, (M,); None where positions are embedded."""
-    scores: Doubles
-    """The scaled products plus the position bias, (M,)."""
-    capped: Doubles | None
-    """c tanh(score / c) of the scores, (M,); None without a cap c."""
-    masked: Doubles
-    """The scores, after any cap, −∞ where the query may not attend, (M,)."""
+    scores: Doubles  # the scaled products plus the position bias, (M,)
+    capped: Doubles | None  # c tanh(score / c) of the scores, (M,); None without a cap c
+    masked: Doubles  # the scores, after any cap, −∞ where the query may not attend, (M,)
     weights: Doubles
     """The softmax of ``masked``, (M,); with the keys of another half, if there is one."""
-    values: Doubles
-    """The value vectors, (M, K)."""
-    weighted: Doubles
-    """Each value times its weight, (M, K)."""
-    output: Doubles
-    """The sum of the weighted values, (K,)."""
+    values: Doubles  # the value vectors, (M, K)
+    weighted: Doubles  # each value times its weight, (M, K)
+    output: Doubles  # the sum of the weighted values, (K,)
 
 
 @dataclass(frozen=True)
 class HeadShares:
     """The output of multi-head attention at one row is split into the parts of its heads."""
 
-    parts: Doubles
-    """Each head's output times its rows of W_O, (H, D)."""
-    bias: Doubles
-    """The bias of the output projection, (D,); 0 if it has none."""
-    output: Doubles
-    """The sum of all parts and the bias, (D,)."""
+    parts: Doubles  # each head's output times its rows of W_O, (H, D)
+    bias: Doubles  # the bias of the output projection, (D,); 0 if it has none
+    output: Doubles  # the sum of all parts and the bias, (D,)
     shares: Doubles
     """The share of each head in the output, and last that of the bias, (H + 1,); see
     ``head_shares``."""

@@ -84,8 +84,7 @@ def bound_text(value: float, *, above: bool, digits: int = 2) -> str:
 
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
-CONTINUATION = "·"
-"""Prefix of the label of a token that does not begin a word."""
+CONTINUATION = "·"  # prefix of the label of a token that does not begin a word
 _NO_TEXT = re.compile(r"<(pad|unk|s|/s|unused [0-9]+)>|(<0x[0-9A-F]{2}>)+")
 
 

@@ -17,6 +17,7 @@ from headwise.viz_app.analysis.question import (
     PlaceWord,
     Question,
     RowWord,
+    listed,
     numbers,
     place_of,
 )
@@ -179,20 +180,18 @@ def row_for_key(asked: Asked, *, column: PlaceWord | int = "middle") -> Question
     best = float(weights[:, key].max())
     right = frozenset((int(row),) for row in _ties(weights[:, key], best))
     name = asked.grid.columns[key]
-    choices = tuple(
-        Choice(
-            (row,),
-            rows[row],
+    choices = listed(
+        rows,
+        lambda row: (
             f"The row “{rows[row]}” has {_two(weights[row, key])} on “{name}”"
             + (
                 ", the largest weight of the column."
                 if (row,) in right
                 else f"; the largest weight of that column is {_two(best)}."
-            ),
-        )
-        for row in range(len(rows))
+            )
+        ),
     )
-    return Question(choices, right, {"column": name})
+    return Question(tuple(choices), right, {"column": name})
 
 
 def masked_keys(asked: Asked, *, row: RowWord = "chosen") -> Question:
@@ -216,16 +215,16 @@ def hidden_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
     trace = asked.trace
     at = min(asked.row_of(row), max(len(trace.predicted) - 2, 0))
     consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
-    choices = []
-    for place, label in enumerate(predicted):
-        said = (
-            f"Row {at + 1} from the top has to predict “{label}”, which the next row consumes. One "
-            "key to the right of its own it would stand there, ready to be copied."
+    choices = listed(
+        predicted,
+        lambda place: (
+            f"Row {at + 1} from the top has to predict “{predicted[at]}”, which the next row "
+            "consumes. One key to the right of its own it would stand there, ready to be copied."
             if place == at
-            else f"“{label}” is predicted by row {place + 1} from the top, after "
+            else f"“{predicted[place]}” is predicted by row {place + 1} from the top, after "
             f"“{consumed[place]}”. Asked is what comes after “{consumed[at]}”."
-        )
-        choices.append(Choice((place,), label, said))
+        ),
+    )
     names = {"row": asked.grid.rows[at], "consumed": consumed[at]}
     return Question(tuple(choices), frozenset({(at,)}), names)
 

@@ -7,7 +7,6 @@ was not measured on them. ``V`` vocabulary, ``T`` steps of decoding.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ from headwise.viz_app.analysis.question import (
     Question,
     RowWord,
     limited,
+    listed,
     numbers,
     place_of,
 )
@@ -51,7 +51,7 @@ def lens_layer(asked: Asked, *, row: RowWord = "chosen") -> Question:
         f"{name}: {token_label(asked.trace.lens_tokens[i][at][0])}" for i, name in enumerate(names)
     )
     note = f"Read at this position: {read}. “{label}” comes first after {names[first]}, and stays."
-    choices = tuple(Choice((i,), name, note) for i, name in enumerate(names))
+    choices = tuple(listed(names, lambda _: note))
     step = numbered(token_labels(asked.trace.predicted))[at]
     return Question(choices, frozenset({(first,)}), {"row": step})
 
@@ -69,17 +69,15 @@ def least_sure(asked: Asked) -> Question:
     entropy = asked.trace.predictions.entropy
     labels, most = token_labels(asked.trace.predicted), float(entropy.max())
     right = frozenset((int(i),) for i in np.flatnonzero(entropy > most - 0.005))
-    choices = tuple(
-        Choice(
-            (i,),
-            label,
-            f"Where it predicts “{label}”, the entropy is {entropy[i]:.2f} nats; the largest in "
-            f"this sentence is {most:.2f}. e to that power, {math.exp(most):.1f}, is as many "
-            "tokens as it hesitates between.",
-        )
-        for i, label in enumerate(labels)
+    choices = listed(
+        labels,
+        lambda i: (
+            f"Where it predicts “{labels[i]}”, the entropy is {entropy[i]:.2f} nats; the "
+            f"largest in this sentence is {most:.2f}. e to that power, {math.exp(most):.1f}, is as "
+            "many tokens as it hesitates between."
+        ),
     )
-    return Question(choices, right)
+    return Question(tuple(choices), right)
 
 
 def runner_up(asked: Asked, *, row: RowWord = "chosen", spaced: bool = True) -> Question:
@@ -87,10 +85,8 @@ def runner_up(asked: Asked, *, row: RowWord = "chosen", spaced: bool = True) -> 
     trace, at = asked.trace, _step_of(asked, row)
     labels = [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
     probabilities = np.exp(trace.predictions.top_log_probability[at]).tolist()
-    choices = [
-        Choice((i,), label, f"“{label}” has {p:.3f}, which makes it number {i + 1}.")
-        for i, (label, p) in enumerate(zip(labels, probabilities, strict=True))
-    ][1:4]
+    said = "“{}” has {:.3f}, which makes it number {}.".format
+    choices = listed(labels, lambda i: said(labels[i], probabilities[i], i + 1))[1:4]
     choices.sort(key=lambda choice: choice.label)
     names = {"row": numbered(token_labels(trace.predicted))[at]}
     known = trace.predictions.top_log_probability[at]
@@ -154,16 +150,14 @@ def best_milestone(asked: Asked, *, of: Curves) -> Question:
     right = np.flatnonzero(near_largest(sign * values))
     best = int(right[0])
     places = sorted({0, len(steps) // 3, best, len(steps) - 1})
-    choices = tuple(
-        Choice(
-            (place,),
-            f"step {steps[place]:,}",
-            f"At step {steps[place]:,} the {_CURVES[of]} is {values[place]:.2f}; the best, "
-            f"{values[best]:.2f}, is that of step {steps[best]:,}.",
-        )
-        for place in places
+    choices = listed(
+        {place: f"step {steps[place]:,}" for place in places},
+        lambda place: (
+            f"At step {steps[place]:,} the {_CURVES[of]} is {values[place]:.2f}; the "
+            f"best, {values[best]:.2f}, is that of step {steps[best]:,}."
+        ),
     )
-    return Question(choices, frozenset((int(i),) for i in right), {"curve": _CURVES[of]})
+    return Question(tuple(choices), frozenset((int(i),) for i in right), {"curve": _CURVES[of]})
 
 
 def last_value(asked: Asked, *, of: Curves) -> Question:
@@ -224,15 +218,14 @@ def weakest_phenomenon(asked: Asked) -> Question:
     ]
     shares = [curve.values[0].share for curve in curves]
     lowest = min(shares)
-    choices = [
-        Choice(
-            (place,),
-            curve.phenomenon,
-            f"“{curve.phenomenon}” is right in {_written(curve.values[0])} at step "
-            f"{scores.step:,}; the lowest is {lowest:.0%}.",
-        )
-        for place, curve in enumerate(curves)
-    ]
+    names = [curve.phenomenon for curve in curves]
+    choices = listed(
+        names,
+        lambda place: (
+            f"“{names[place]}” is right in {_written(curves[place].values[0])} at step "
+            f"{scores.step:,}; the lowest is {lowest:.0%}."
+        ),
+    )
     right = [(place,) for place, share in enumerate(shares) if share <= lowest]
     kept = limited(choices, right, [-share for share in shares])
     return Question(tuple(kept), frozenset(right))
@@ -268,27 +261,17 @@ def above_chance(asked: Asked) -> Question:
     above = [place for place, each in enumerate(curve.values) if each.low > CHANCE]
     first = above[0] if above else len(curve.steps)
     places = sorted({0, len(curve.steps) // 3, first, len(curve.steps) - 1})
-    choices = [
-        Choice(
-            (place,),
-            f"step {curve.steps[place]:,}",
-            f"At step {curve.steps[place]:,} it is right in {_written(curve.values[place])}. "
-            + _first_above(curve.steps, above),
-        )
-        for place in places
-        if place < len(curve.steps)
-    ]
-    none = (len(curve.steps),)
-    choices.append(Choice(none, "at none of them", _first_above(curve.steps, above)))
-    return Question(tuple(choices), frozenset({(first,)}))
-
-
-def _first_above(steps: Sequence[int], above: Sequence[int]) -> str:
-    return (
-        f"The first whose interval lies above 50% is that of step {steps[above[0]]:,}."
-        if above
-        else "No interval lies above 50%."
+    said = "No interval lies above 50%."
+    if above:
+        said = f"The first whose interval lies above 50% is that of step {curve.steps[first]:,}."
+    choices = listed(
+        {place: f"step {curve.steps[place]:,}" for place in places if place < len(curve.steps)},
+        lambda place: (
+            f"At step {curve.steps[place]:,} it is right in {_written(curve.values[place])}. {said}"
+        ),
     )
+    choices.append(Choice((len(curve.steps),), "at none of them", said))
+    return Question(tuple(choices), frozenset({(first,)}))
 
 
 def heads_that_count(asked: Asked) -> Question:

@@ -22,12 +22,9 @@ class Lens:
     """The lens is a table of the likeliest token at each step (row) and layer (column). It is what
     the decoder's stream predicts if it is unembedded there (logit lens, nostalgebraist 2020)."""
 
-    labels: tuple[tuple[str, ...], ...]
-    """Labels of the likeliest tokens, (T, C)."""
-    probabilities: Floats
-    """Probabilities of those tokens, (T, C)."""
-    actual: NDArray[np.bool_]
-    """Whether the likeliest token is the actual next token, (T, C)."""
+    labels: tuple[tuple[str, ...], ...]  # labels of the likeliest tokens, (T, C)
+    probabilities: Floats  # probabilities of those tokens, (T, C)
+    actual: NDArray[np.bool_]  # whether the likeliest token is the actual next token, (T, C)
     notes: tuple[tuple[str, ...], ...]
     """The likeliest tokens with their probabilities, one on each line, (T, C)."""
 

@@ -111,10 +111,8 @@ class Asked:
     trace: Trace
     model: Description
     head: Head
-    row: int = 0
-    """The chosen query, or step of decoding."""
-    column: int | None = None
-    """The chosen key."""
+    row: int = 0  # the chosen query, or step of decoding
+    column: int | None = None  # the chosen key
     cells: CellValue = "weight"
     show: Aggregate = "head"
     """Whether the map is that of the head, or of its layer's heads together."""
@@ -175,8 +173,7 @@ class Question:
     right: frozenset[Place]
     names: Mapping[str, str] = field(default_factory=dict)
     """What the question's text may name in braces, such as ``{row}``."""
-    elsewhere: str = ""
-    """What there is to say of a place that is none of the choices."""
+    elsewhere: str = ""  # what there is to say of a place that is none of the choices
 
     def is_right(self, place: Place) -> bool:
         """Whether an answer is right."""
@@ -185,6 +182,12 @@ class Question:
     def reason(self, place: Place) -> str:
         """Say why an answer is right or not."""
         return next((each.note for each in self.choices if each.place == place), self.elsewhere)
+
+
+def listed(labels: Sequence[str] | Mapping[int, str], note: Callable[[int], str]) -> list[Choice]:
+    """Offer labels, all or those of some places, each with what ``note`` says of its place."""
+    places = labels if isinstance(labels, Mapping) else dict(enumerate(labels))
+    return [Choice((place,), label, note(place)) for place, label in places.items()]
 
 
 def numbers(

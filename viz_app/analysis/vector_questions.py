@@ -12,7 +12,7 @@ import numpy as np
 from headwise.model.ties import first_largest, near_largest
 from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.labels import numbered, token_labels
-from headwise.viz_app.analysis.question import Asked, Choice, Question, RowWord, limited, numbers
+from headwise.viz_app.analysis.question import Asked, Question, RowWord, limited, listed, numbers
 from headwise.viz_app.records.trace import Floats
 
 _whole = "{:,.0f}".format
@@ -41,15 +41,13 @@ def nearest_position(asked: Asked, *, row: RowWord = "middle") -> Question:
     others = np.delete(np.arange(len(positions)), at)
     best = float(cosines[others].max()) if len(others) else 1.0
     right = frozenset((int(i),) for i in others if cosines[i] > best - 0.005)
-    choices = [
-        Choice(
-            (int(i),),
-            labels[i],
-            f"The encodings of places {at + 1} and {i + 1} have a cosine of {cosines[i]:.2f}; the "
-            f"largest with any other place is {best:.2f}.",
-        )
-        for i in others
-    ]
+    choices = listed(
+        {i: labels[i] for i in others.tolist()},
+        lambda i: (
+            f"The encodings of places {at + 1} and {i + 1} have a cosine of "
+            f"{cosines[i]:.2f}; the largest with any other place is {best:.2f}."
+        ),
+    )
     distances = [-abs(int(i) - at) for i in others]
     far = [d if abs(d) == 1 else -d - len(positions) - 1 for d in distances]
     return Question(tuple(limited(choices, list(right)[:2], far)), right, {"token": labels[at]})
@@ -66,7 +64,7 @@ def longer_part(asked: Asked) -> Question:
         "say."
     )
     longest = np.flatnonzero(near_largest(list(lengths.values())))
-    choices = tuple(Choice((i,), name, note) for i, name in enumerate(parts))
+    choices = tuple(listed(list(parts), lambda _: note))
     return Question(choices, frozenset((int(i),) for i in longest))
 
 
@@ -77,16 +75,14 @@ def turned_most(asked: Asked) -> Question:
     cosines = np.diag(cosine_similarity(tokens, total))
     labels, least = numbered(token_labels(asked.trace.source)), float(cosines.min())
     right = frozenset((int(i),) for i in np.flatnonzero(cosines < least + 0.005))
-    choices = [
-        Choice(
-            (i,),
-            label,
-            f"Before and after its position was added, “{label}” has a cosine of {cosines[i]:.3f}; "
-            f"the smallest in this sentence is {least:.3f}. The shorter an embedding, the more the "
-            "same addition turns it.",
-        )
-        for i, label in enumerate(labels)
-    ]
+    choices = listed(
+        labels,
+        lambda i: (
+            f"Before and after its position was added, “{labels[i]}” has a cosine of "
+            f"{cosines[i]:.3f}; the smallest in this sentence is {least:.3f}. The shorter an "
+            "embedding, the more the same addition turns it."
+        ),
+    )
     return Question(tuple(limited(choices, right, cosines.tolist())), right)
 
 
@@ -160,16 +156,15 @@ def largest_product(asked: Asked, *, row: RowWord = "chosen") -> Question:
     keys, products = asked.keys_of(at), _products(asked, at)
     columns, best = numbered(asked.grid.columns), float(products.max())
     right = frozenset((int(key),) for key in keys[near_largest(products)])
-    choices = [
-        Choice(
-            (int(key),),
-            columns[key],
-            f"q · k is {products[i]:.2f} for “{columns[key]}”, and {best:.2f} at most. Softmax "
-            "keeps the order: the largest product becomes the largest weight, "
-            f"{asked.weights[at].max():.2f}.",
-        )
-        for i, key in enumerate(keys)
-    ]
+    product_of = dict(zip(keys.tolist(), products.tolist(), strict=True))
+    choices = listed(
+        {key: columns[key] for key in product_of},
+        lambda key: (
+            f"q · k is {product_of[key]:.2f} for “{columns[key]}”, and {best:.2f} at most. "
+            "Softmax keeps the order: the largest product becomes the largest weight, "
+            f"{asked.weights[at].max():.2f}."
+        ),
+    )
     names = {"row": asked.grid.rows[at]}
     return Question(tuple(limited(choices, right, products.tolist())), right, names)
 
@@ -251,12 +246,10 @@ def score_term(asked: Asked, *, row: RowWord = "chosen") -> Question:
         "a token with a position",
         "what layers wrote before, and biases",
     )
-    choices = tuple(
-        Choice((kind,), label, f"Of what tells the keys apart in this row, this is {share:.2f}.")
-        for kind, (label, share) in enumerate(zip(labels, sums.tolist(), strict=True))
-    )
+    said = "Of what tells the keys apart in this row, this is {:.2f}.".format
+    choices = listed(labels, lambda kind: said(sums[kind]))
     right = frozenset((int(kind),) for kind in np.flatnonzero(sums > sums.max() - _ALIKE))
-    return Question(choices, right, {"row": numbered(asked.grid.rows)[place]})
+    return Question(tuple(choices), right, {"row": numbered(asked.grid.rows)[place]})
 
 
 def written_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
@@ -267,16 +260,14 @@ def written_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
     found = asked.written(asked.head)
     labels = [*found.raises[key][:2].tolist(), *found.lowers[key][:2].tolist()]
     values = [*found.raised_by[key][:2].tolist(), *found.lowered_by[key][:2].tolist()]
-    order = np.argsort(labels, kind="stable")
-    choices = tuple(
-        Choice(
-            (position,),
-            labels[which],
-            f"Its logit is {values[which]:+.1f} standard deviations from the mean of all tokens; "
-            f"that of “{labels[0]}” is {values[0]:+.1f}.",
-        )
-        for position, which in enumerate(order.tolist())
+    order = np.argsort(labels, kind="stable").tolist()
+    choices = listed(
+        [labels[which] for which in order],
+        lambda at: (
+            f"Its logit is {values[order[at]]:+.1f} standard deviations from the mean of all "
+            f"tokens; that of “{labels[0]}” is {values[0]:+.1f}."
+        ),
     )
-    right = frozenset({(order.tolist().index(0),)})
+    right = frozenset({(order.index(0),)})
     names = {"token": asked.grid.columns[key], "row": numbered(asked.grid.rows)[place]}
-    return Question(choices, right, names)
+    return Question(tuple(choices), right, names)

@@ -35,15 +35,12 @@ class ScoreParts(Record):
     ``feed_forward.1``, ``biases``. ``position`` is absent where the model adds no positions to its
     embeddings."""
 
-    query_parts: Mapping[str, Doubles]
-    """(K,) each; they sum to the query."""
+    query_parts: Mapping[str, Doubles]  # (K,) each; they sum to the query
     key_parts: Mapping[str, Doubles]
     """(M, K) each; they sum to the keys. In decoder self-attention M counts the keys up to the
     row, beyond which it may not look."""
-    scale: float
-    """Factor of the products: 1/√K, or 1 in a model that does not scale."""
-    scores: Annotated[Doubles, "M"]
-    """The scores before the softmax, as the model computed them."""
+    scale: float  # factor of the products: 1/√K, or 1 in a model that does not scale
+    scores: Annotated[Doubles, "M"]  # the scores before the softmax, as the model computed them
     relative: Annotated[Doubles, "M"] | None
     """What relative positions add; None where positions are embedded."""
 

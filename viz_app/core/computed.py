@@ -27,10 +27,8 @@ class Computed(Generic[Asked, Found]):
 
     function: Callable[Asked, Found]
     of: Literal["weights", "trace", "sentences"]
-    what: str
-    """What is computed, as logs say it."""
-    says: str
-    """What a page says while it takes long."""
+    what: str  # what is computed, as logs say it
+    says: str  # what a page says while it takes long
     needs: Callable[[Description, int, int], int]
     """The most bytes that it takes, by the model and the lengths of source and target."""
 

@@ -1,20 +1,35 @@
-"""Options that command lines share: which checkpoint is opened, and what is traced with it."""
+"""What command lines share: which checkpoint is opened, what is traced with it, how they end."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import tyro
 
-from headwise.model.checkpoint import CHECKPOINTS, Checkpoint
+from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError
 from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, open_checkpoint
+from headwise.model.training.data import DataError
 from headwise.model.turned import Turned, parse_pinned, parse_turned
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
+
+Arguments = TypeVar("Arguments")
+
+
+def run_command(
+    main: Callable[[Arguments], object], arguments: type[Arguments], module: str
+) -> None:
+    """Run a command with the shell's arguments; what a person can cause ends it with a line."""
+    try:
+        main(tyro.cli(arguments, prog=f"python -m headwise.viz_app.{module}"))
+    except (CheckpointError, DataError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
 
 
 @dataclass(frozen=True, kw_only=True)

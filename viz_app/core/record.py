@@ -28,8 +28,7 @@ from headwise.viz_app.trace.saved import npz_of
 
 Arrays = Mapping[str, NDArray[np.generic]]
 ENDINGS = (".npz", ".json")
-TABLES = (".tsv", *ENDINGS)
-"""Endings of what has a form as a table."""
+TABLES = (".tsv", *ENDINGS)  # endings of what has a form as a table
 
 
 class Record:
@@ -42,8 +41,7 @@ class Record:
     lengths.
     """
 
-    rows: ClassVar[str] = ""
-    """The axis that counts the rows of the table."""
+    rows: ClassVar[str] = ""  # the axis that counts the rows of the table
 
     def __post_init__(self) -> None:
         """Check the shapes."""

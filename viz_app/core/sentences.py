@@ -21,8 +21,7 @@ class Sentences:
 
     tokenizers: Tokenizers
     pairs: tuple[EncodedPair, ...]
-    sha256: str = ""
-    """Of the corpus, which identifies what is kept of it; empty where nothing is."""
+    sha256: str = ""  # of the corpus, which identifies what is kept of it; empty where nothing is
     note_done: Callable[[int, int], None] | None = None
     """Is told how many of how many sentences are done, after every batch; it may end the
     computation by an exception."""

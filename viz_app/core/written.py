@@ -57,10 +57,8 @@ class TokenValues(Record):
     kind: Kind
     ids: Annotated[Numbers, "n"]
     """Of the source for cross-attention, of the target for the decoder's self-attention."""
-    counts: Annotated[Numbers, "n"]
-    """Over how many places each value is the mean."""
-    values: Annotated[Floats, "L H n K"]
-    """With the biases of values, before W_O."""
+    counts: Annotated[Numbers, "n"]  # over how many places each value is the mean
+    values: Annotated[Floats, "L H n K"]  # with the biases of values, before W_O
 
     def of(self, ids: Sequence[int]) -> TokenValues:
         """Return those of some tokens that have values, the first of each, in this order."""
@@ -77,22 +75,14 @@ class HeadDictionary(Record):
 
     rows = "n"
 
-    ids: Numbers
-    """Ids of the tokens that are read, (n,); files have names alone."""
-    raised: Numbers
-    """Ids of target tokens, most raised first, (n, k)."""
-    lowered: Numbers
-    """Most lowered first, (n, k)."""
-    token: Annotated[Names, "n"]
-    """Names of ``ids``."""
-    places: Annotated[Numbers, "n"]
-    """Over how many places the value of each is the mean."""
-    raises: Annotated[Names, "n k"]
-    """Names of ``raised``."""
-    raised_by: Annotated[Floats, "n k"]
-    """Their logits."""
-    lowers: Annotated[Names, "n k"]
-    """Names of ``lowered``."""
+    ids: Numbers  # ids of the tokens that are read, (n,); files have names alone
+    raised: Numbers  # ids of target tokens, most raised first, (n, k)
+    lowered: Numbers  # most lowered first, (n, k)
+    token: Annotated[Names, "n"]  # names of ``ids``
+    places: Annotated[Numbers, "n"]  # over how many places the value of each is the mean
+    raises: Annotated[Names, "n k"]  # names of ``raised``
+    raised_by: Annotated[Floats, "n k"]  # their logits
+    lowers: Annotated[Names, "n k"]  # names of ``lowered``
     lowered_by: Annotated[Floats, "n k"]
 
     @property

@@ -22,7 +22,7 @@ from headwise.viz_app.figures.matrix import (
     selectable_cells,
     token_axis,
 )
-from headwise.viz_app.figures.theme import Theme, difference_scale, escape_plotly, new_figure
+from headwise.viz_app.figures.theme import Theme, difference_scale, escape_plotly, new_figure, note
 
 _ROW, _COLUMN = 22, 40
 """Pixels of a row of cells, and of a column of the waterfall or of cells at most."""
@@ -37,6 +37,7 @@ def waterfall(labels: Sequence[str], values: Sequence[float], *, theme: Theme) -
     colours = [*signed_colours(values, theme), theme.accent]
     tops = [max(base, base + height) for base, height in zip(bases, heights, strict=True)]
     span = float(np.ptp([0.0, *ends])) or 1.0
+    zero = {"type": "line", "x0": 0, "x1": 1, "xref": "x domain", "y0": 0, "y1": 0}
     return new_figure(
         theme,
         [
@@ -69,17 +70,7 @@ def waterfall(labels: Sequence[str], values: Sequence[float], *, theme: Theme) -
             "meta": {"width": 120 + _COLUMN * len(names), "readable": 80 + 36 * len(names)},
             "margin": {"l": 40, "r": 8, "t": 24, "b": 96},
             "bargap": 0.25,
-            "shapes": [
-                {
-                    "type": "line",
-                    "x0": 0,
-                    "x1": 1,
-                    "xref": "x domain",
-                    "y0": 0,
-                    "y1": 0,
-                    "line": {"color": theme.line, "width": 1},
-                }
-            ],
+            "shapes": [zero | {"line": {"color": theme.line, "width": 1}}],
             "xaxis": {
                 "tickvals": list(range(len(names))),
                 "ticktext": [escape_plotly(name[:24]) for name in names],
@@ -145,6 +136,8 @@ def heads_map(
         theme=theme,
     )
     heat_map["colorbar"] = colour_bar(theme, "logits")
+    corner = {"xref": "x domain", "yref": "paper", "x": 0, "y": 1}
+    corner |= {"xanchor": "left", "yanchor": "top"}
     if column is not None:
         ends = (-0.5, len(names) - 0.5)
         shapes.append(frame((column - 0.5, column + 0.5), ends, theme=theme, width=1.5))
@@ -165,20 +158,7 @@ def heads_map(
                 **token_axis(tokens, width),
             },
             "yaxis": {"range": [len(names) - 0.5, -0.5], **token_axis(names, _ROW)},
-            "annotations": [
-                {
-                    "text": escape_plotly(column_title),
-                    "xref": "x domain",
-                    "yref": "paper",
-                    "x": 0,
-                    "y": 1,
-                    "xanchor": "left",
-                    "yanchor": "top",
-                    "yshift": top,
-                    "showarrow": False,
-                    "font": {"color": theme.muted, "size": 12},
-                }
-            ],
+            "annotations": [note(escape_plotly(column_title), theme, **corner, yshift=top)],
         },
     )
 

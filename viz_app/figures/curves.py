@@ -38,8 +38,7 @@ from headwise.viz_app.figures.training_panels import (
 from headwise.viz_app.records.measures import Curve, DataChange, OverfittingOnset, RunCurves
 from headwise.viz_app.records.pairs import CHANCE, AccuracyCurve
 
-MOST_RUNS = 6
-"""Most runs in one figure: as many as there are colours of lines."""
+MOST_RUNS = 6  # most runs in one figure: as many as there are colours of lines
 MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf", "exact")
 """Quantities of our log that are measured at milestones only; their markers can be clicked."""
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
@@ -121,7 +120,9 @@ def training_curves(
         if run.change is not None
     ]
     for row, (run, change, colour) in enumerate(changed):
-        shapes.append(_at_change(change, colour, steps))
+        dotted = {"color": colour, "width": 1.5, "dash": "dot"}
+        at = steps.place(change.step)
+        shapes.append(vertical_line(at, theme=theme, name="", line=dotted, layer="below"))
         words = f"{run.name}: " * (len(runs) > 1)
         words += "harder pairs" if change.after > change.before else "changed pairs"
         layout["annotations"].append(_named_change(words, run.name, change, colour, row, steps))
@@ -225,14 +226,6 @@ def _reach(run: RunCurves, name: str) -> np.ndarray:
         # A percentile of the resamples may lie on the other side of the value.
         reach[row] = np.maximum((curve.values - ends) * (1 if row == 0 else -1), 0)
     return reach
-
-
-def _at_change(change: DataChange, colour: str, steps: StepAxis) -> Properties:
-    """Return a shape: a line in the chart of the loss where the pairs of a training change."""
-    place = steps.place(change.step)
-    ends = {"x0": place, "x1": place, "y0": 0, "y1": 1}
-    look = {"line": {"color": colour, "width": 1.5, "dash": "dot"}, "layer": "below"}
-    return {"type": "line", "xref": "x", "yref": "y domain", **ends, **look}
 
 
 def _named_change(

@@ -45,8 +45,7 @@ from headwise.viz_app.figures.theme import (
 from headwise.viz_app.records.measures import MeasureRange
 from headwise.viz_app.records.trace import Floats
 
-STEPS = 250
-"""A cell of weight w has the value round(w · STEPS)."""
+STEPS = 250  # a cell of weight w has the value round(w · STEPS)
 MASKED, GAP = 253, 255
 _LARGEST_CELL, _ROW, _WIDTH = 44, 30, 580
 """Pixels of the widest cell of a cost, of a row of them, and of their figure at most."""

@@ -22,8 +22,7 @@ LEGEND_ABOVE: Properties = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "b
 LEGEND_NAMES: Properties = {"itemclick": False, "itemdoubleclick": False}
 """A legend in which a click on a name hides no line."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-MOST_WAVES = 6
-"""Most dimensions in one figure: as many as there are colours of lines."""
+MOST_WAVES = 6  # most dimensions in one figure: as many as there are colours of lines
 
 
 def look(place: int, theme: Theme) -> Properties:

@@ -34,8 +34,7 @@ MARK, PRINTED = "mark", "printed"
 selected; ``meta`` of traces that only a saved picture shows."""
 LARGEST_CELL, COLOUR_BAR = 40.0, 80
 """Most pixels of a cell, and pixels of a colour bar with its labels and its name."""
-LEAST_SQUARE, MOST_SQUARE = 14.0, 72.0
-"""Pixels of the cells of a map that fills its place."""
+LEAST_SQUARE, MOST_SQUARE = 14.0, 72.0  # pixels of the cells of a map that fills its place
 _ALL_SQUARES, _PHONE = 64, 340
 """Rows or columns of such a map beyond which its cells are smaller, and its place on a phone."""
 _LABEL, _TITLE_LETTER, _TOUCHED = 12, 6, 16
@@ -260,10 +259,8 @@ def key_axis(labels: Sequence[str], pixels: float, angle: int = -90) -> Properti
 class MapAxes(TypedDict):
     """What all functions that draw a map are told of its rows and columns, by these names."""
 
-    rows: Sequence[str]
-    """Q labels, of the queries in an attention map."""
-    columns: Sequence[str]
-    """M labels, of the keys in an attention map."""
+    rows: Sequence[str]  # Q labels, of the queries in an attention map
+    columns: Sequence[str]  # M labels, of the keys in an attention map
     row_title: str
     column_title: str
     theme: Theme

@@ -37,12 +37,9 @@ class Part:
     note: str
     mosaic: go.Figure
     """The picture of all heads: trace 1 has a marker for each, the first shape frames the first."""
-    mosaic_shape: tuple[int, int]
-    """Rows and columns that a head has in the mosaic."""
-    large: go.Figure
-    """The map of the first head; trace 0 has its cells."""
-    maps: Floats
-    """All maps, (L, H, rows, columns)."""
+    mosaic_shape: tuple[int, int]  # rows and columns that a head has in the mosaic
+    large: go.Figure  # the map of the first head; trace 0 has its cells
+    maps: Floats  # all maps, (L, H, rows, columns)
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,11 @@ from typing import Any
 import plotly.graph_objects as go
 
 Scale = tuple[tuple[float, str], ...]
-Properties = dict[str, Any]
-"""Properties of a part of a figure, as Plotly's JSON has them."""
+Properties = dict[str, Any]  # properties of a part of a figure, as Plotly's JSON has them
 
-CHECKED = False
-"""Whether Plotly checks each property of a figure; tests set it."""
+CHECKED = False  # whether Plotly checks each property of a figure; tests set it
 
-ALLOWED = 0.25
-"""Where on the scale of weights the cells of a mask that are allowed are coloured."""
+ALLOWED = 0.25  # where on the scale of weights the cells of a mask that are allowed are coloured
 
 
 @dataclass(frozen=True)
@@ -36,16 +33,12 @@ class Theme:
     accent: str
     weights: tuple[str, ...]
     """Colours of weights from 0 to 1, evenly spaced in the square root of the weight."""
-    difference: tuple[str, ...]
-    """Colours of differences from -1 over 0 to 1, evenly spaced."""
-    masked: str
-    """Cells that the mask forbids; not on either scale."""
-    background: str
-    """The page; it shows between the maps of a mosaic."""
+    difference: tuple[str, ...]  # colours of differences from -1 over 0 to 1, evenly spaced
+    masked: str  # cells that the mask forbids; not on either scale
+    background: str  # the page; it shows between the maps of a mosaic
     on_weight: tuple[str, str]
     """Text on shades of the weights' scale: the two extremes, one of which always has contrast."""
-    series: tuple[str, ...]
-    """Lines of a chart (Okabe and Ito 2008)."""
+    series: tuple[str, ...]  # lines of a chart (Okabe and Ito 2008)
 
 
 LIGHT = Theme(
@@ -213,15 +206,12 @@ def note(markup: str, theme: Theme, **place: Any) -> Properties:
     return {"text": markup, "showarrow": False, "font": font, **place}
 
 
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;"})
+
+
 def escape_plotly(text: str) -> str:
     """Escape text, so that Plotly reads no HTML, entity, formula or template in it."""
-    return (
-        text.replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-        .replace("$", "&#36;")
-        .replace("%{", "%&#123;")
-    )
+    return text.translate(_ESCAPED).replace("%{", "%&#123;")
 
 
 def escape_lines(lines: Iterable[str]) -> str:

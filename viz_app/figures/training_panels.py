@@ -102,11 +102,9 @@ PANELS = (
     Panel("exact translations", ("exact",), ".1%", {"range": [0, 1.05], "tickformat": ".0%"}),
 )
 """The panels of what all trainings log, two a row, from the left and from the top."""
-KNOWN = frozenset(name for panel in PANELS for name in panel.names)
-"""The quantities in them."""
+KNOWN = frozenset(name for panel in PANELS for name in panel.names)  # the quantities in them
 _MOST_LETTERS = 60  # letters of a title that fit over a panel
-MOST_OWN = 40
-"""Most panels of other quantities, which have names that a training gave them."""
+MOST_OWN = 40  # most panels of other quantities, which have names that a training gave them
 
 
 def all_panels(runs: Sequence[RunCurves]) -> list[Panel]:

@@ -12,20 +12,17 @@ together, without the model; the two directions are combined by grow-diag-final-
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 
-import tyro
-
-from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.checkpoint import CHECKPOINTS
 from headwise.model.interface import DEFAULT_LANGUAGES, Languages, Vocabulary
 from headwise.model.runs import choose_languages, open_run, require_languages
 from headwise.model.training.corpora import load_corpus
-from headwise.model.training.data import DataError
+from headwise.viz_app.core.options import run_command
 from headwise.viz_app.measuring.alignments import (
     Alignments,
     Links,
@@ -147,7 +144,4 @@ def main(arguments: AlignArguments) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(AlignArguments, prog="python -m headwise.viz_app.measuring.align"))
-    except (CheckpointError, DataError, ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run_command(main, AlignArguments, "measuring.align")

@@ -26,10 +26,8 @@ from headwise.model.files import CheckpointError, read_bytes, write_bytes
 from headwise.model.training.data import DataError, Pair
 from headwise.model.validation import format_version, validate_json
 
-ALIGNMENTS_VERSION = 1
-"""Version of the format of ``alignments.jsonl``."""
-WordLinks = set[tuple[int, int]]
-"""Pairs of source word and target word."""
+ALIGNMENTS_VERSION = 1  # version of the format of ``alignments.jsonl``
+WordLinks = set[tuple[int, int]]  # pairs of source word and target word
 _LONGEST_LINE = 1_000_000
 """Characters; more than a link of each word of a long sentence with ten others."""
 _LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")

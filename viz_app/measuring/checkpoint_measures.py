@@ -27,14 +27,10 @@ class CheckpointMeasure:
 
     name: str
     note: str
-    source: str
-    """Where the measure comes from, and where this one differs."""
-    formula: str
-    """In LaTeX."""
-    words: str
-    """What ``{value}`` means, which may be as of a choice among ``{tokens}``."""
-    form: str = ".3f"
-    """How its standard error is written."""
+    source: str  # where the measure comes from, and where this one differs
+    formula: str  # in LaTeX
+    words: str  # what ``{value}`` means, which may be as of a choice among ``{tokens}``
+    form: str = ".3f"  # how its standard error is written
     reference: str | None = None
     """Name in ``STAGES`` of the same measure of the references, if it has a meaning."""
     of_batch: Callable[[MeasuredBatch], Tensor] | None = None

@@ -46,8 +46,7 @@ from headwise.viz_app.measuring.words import LinksLookup
 from headwise.viz_app.records.measures import CorpusSummary, Measures, OwnMeasure, Sentence
 from headwise.viz_app.records.trace import Floats
 
-MEANS = "means"
-"""Stands among the names of what is wanted for the mean outputs of heads."""
+MEANS = "means"  # stands among the names of what is wanted for the mean outputs of heads
 _ALIGNED = 128
 """Number of sentences of the corpus by which a head is chosen whose links align words."""
 
@@ -87,8 +86,7 @@ class MeasureTask:
     steps: Sequence[int]
     open_corpus: Callable[[], CorpusStream]
     """Opens the corpus from its beginning; called once for each checkpoint."""
-    sentences: int
-    """Most sentences of the corpus."""
+    sentences: int  # most sentences of the corpus
     open_text: Callable[[], CorpusStream] | None = None
     """Opens the corpus of whose targets the language model learns; called once. None for that which
     is measured."""
@@ -96,16 +94,12 @@ class MeasureTask:
     links_of: LinksLookup | None = None
     """Finds the reference alignment of a sentence; None if the corpus has no alignments."""
     processes: Processes = ALONE
-    placement: Placement = DEFAULT_PLACEMENT
-    """Where the models compute, and how precisely."""
-    load: Callable[[Run, int, Placement], Checkpoint] = load_checkpoint
-    """Loads a checkpoint there."""
-    batch: int = 32
-    """Most sentences of a batch."""
+    placement: Placement = DEFAULT_PLACEMENT  # where the models compute, and how precisely
+    load: Callable[[Run, int, Placement], Checkpoint] = load_checkpoint  # loads a checkpoint there
+    batch: int = 32  # most sentences of a batch
     own: Mapping[str, RowMeasure] = field(default_factory=dict)
     """Measures of a person's own, by name."""
-    about_own: Mapping[str, OwnMeasure] = field(default_factory=dict)
-    """What each of these is."""
+    about_own: Mapping[str, OwnMeasure] = field(default_factory=dict)  # what each of these is
 
     def __post_init__(self) -> None:
         require_own_names(self.own)

@@ -51,12 +51,9 @@ class Contributions:
     """The shares of a batch's predictions, float32. Row t is of the token that step t predicts.
     The shares of source and prefix of a prediction sum to 1; they are 0 at padding."""
 
-    source: Tensor
-    """Share of each source token, (B, T, S)."""
-    prefix: Tensor
-    """Share of each consumed token, (B, T, T): those after step t have 0."""
-    source_contribution: Tensor
-    """Share of the whole source, (B, T); 0 at padding."""
+    source: Tensor  # share of each source token, (B, T, S)
+    prefix: Tensor  # share of each consumed token, (B, T, T): those after step t have 0
+    source_contribution: Tensor  # share of the whole source, (B, T); 0 at padding
     source_entropy: Tensor
     """How evenly the source's share is spread over its tokens, (B, T).
 

@@ -30,8 +30,7 @@ from headwise.viz_app.measuring.head_alignments import (
     align_pairs,
 )
 
-BEST = "best"
-"""Stands for the head with the lowest alignment error rate."""
+BEST = "best"  # stands for the head with the lowest alignment error rate
 Symmetrisation = Literal["intersection", "union", "grow-diag-final-and"]
 SYMMETRISATIONS: tuple[Symmetrisation, ...] = get_args(Symmetrisation)
 _COMBINE: Mapping[Symmetrisation, Callable[[WordLinks, WordLinks], WordLinks]] = dict(
@@ -48,12 +47,9 @@ class Direction:
     rows: AlignedRows
     open_pairs: Callable[[], Iterator[tuple[Pair, WordLinks]]]
     """Opens the pairs from the first one on, each with its reference links."""
-    advance: Callable[[], object]
-    """Called after each pair."""
-    by: CellValue = "weight"
-    """What a cell of the maps is, as for ``cross_maps``."""
-    of: MapsOf = "heads"
-    """Whether each head aligns, or each layer."""
+    advance: Callable[[], object]  # called after each pair
+    by: CellValue = "weight"  # what a cell of the maps is, as for ``cross_maps``
+    of: MapsOf = "heads"  # whether each head aligns, or each layer
 
     @property
     def heads(self) -> list[Head]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -27,8 +26,7 @@ from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.heads import rows_with_several_keys
 from headwise.viz_app.records.measures import Example, TranslatedSentence
 
-EXAMPLES_PER_HEAD = 8
-"""Most examples of a head."""
+EXAMPLES_PER_HEAD = 8  # most examples of a head
 
 
 def largest_weights(
@@ -76,14 +74,11 @@ def strongest_examples(
 ) -> dict[Head, tuple[Example, ...]]:
     """Choose the ``EXAMPLES_PER_HEAD`` strongest examples of each head, largest weight first.
     For each sentence one example of each head was found, in the order of ``all_heads``."""
-    rows = list(found)
-    best: dict[Head, tuple[Example, ...]] = {}
+    rows, best = list(found), {}
     for place, head in enumerate(model.description.all_heads()):
         there = (row[place] for row in rows if row[place].weight >= 0)
-        most = heapq.nlargest(
-            EXAMPLES_PER_HEAD, there, key=lambda e: (round(e.weight, 5), -e.sentence)
-        )
-        best[head] = tuple(most)
+        order = sorted(there, key=lambda e: (-round(e.weight, 5), e.sentence))
+        best[head] = tuple(order[:EXAMPLES_PER_HEAD])
     return best
 
 

@@ -41,8 +41,7 @@ from headwise.viz_app.records.measures import (
     TranslatedSentence,
 )
 
-MEASURES_VERSION = 2
-"""Version of the format; raised when a name or a meaning changes."""
+MEASURES_VERSION = 2  # version of the format; raised when a name or a meaning changes
 _NAME = re.compile(r"step-(\d{7})\.json")
 
 

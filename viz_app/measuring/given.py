@@ -29,8 +29,7 @@ from headwise.viz_app.measuring.sums import MeasureSums
 from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples
 from headwise.viz_app.records.measures import Measures
 
-MOST_TOKENS = 2**16
-"""Most tokens of all sources and targets together: 64 of each in 512 sentences."""
+MOST_TOKENS = 2**16  # most tokens of all sources and targets together: 64 of each in 512 sentences
 _TOGETHER = 32  # most sentences of a batch
 _NAME = "your sentences"
 

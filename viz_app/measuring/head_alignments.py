@@ -35,8 +35,7 @@ from headwise.viz_app.measuring.batches import (
 )
 from headwise.viz_app.trace.attention import head_sum_norms, transform_values
 
-PAIRS_AT_A_TIME = 128
-"""Number of pairs that are read, and sorted by length, together."""
+PAIRS_AT_A_TIME = 128  # number of pairs that are read, and sorted by length, together
 AlignedRows = Literal["predicted", "consumed"]
 """Whether the rows of a target word are those that predict its tokens, or that consume them."""
 MapsOf = Literal["heads", "layers"]
@@ -49,14 +48,12 @@ class PairLinks:
 
     source_words: int
     target_words: int
-    links: WordLinks
-    """(source word, target word), one for each target word."""
+    links: WordLinks  # (source word, target word), one for each target word
     reference: WordLinks
     weights: Numbers
     """The head's weights, (target words, source words): summed over the tokens of a source word,
     averaged over the rows of a target word. Tokens without a word have the rest of a row."""
-    chosen: NDArray[np.int64]
-    """Source word of each target word by every head, (H, V)."""
+    chosen: NDArray[np.int64]  # source word of each target word by every head, (H, V)
 
 
 @dataclass
@@ -66,10 +63,8 @@ class Agreement:
 
     correct: Numbers
     """|A ∩ S| of each of the alignments that are compared, such as those of the H heads."""
-    made: int = 0
-    """|A|, the same for all of them."""
-    sure: int = 0
-    """|S|."""
+    made: int = 0  # |A|, the same for all of them
+    sure: int = 0  # |S|
     sentences: int = 0
 
     @property

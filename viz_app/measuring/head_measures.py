@@ -39,11 +39,9 @@ class Measure:
     formula: str = ""
     """In LaTeX: a_ij is the weight of query i on key j, a bar the mean over a corpus's queries."""
     range: MeasureRange = "share"
-    form: str = ".2f"
-    """How a value is written, as a format of Python's."""
+    form: str = ".2f"  # how a value is written, as a format of Python's
     unit: str = ""
-    words: wording.Wording | None = None
-    """How a value is said; None for the name and the value."""
+    words: wording.Wording | None = None  # how a value is said; None for the name and the value
     group: Group = ""
     """As what it may be among what is most striking in a head; places and tokens have shares of
     its weight, of which those of a group are together at most 1."""

@@ -26,8 +26,7 @@ class HeadSum:
     """A measure is summed over the rows of each sentence of a batch.
     Its mean is that of all totals over that of all counts, so that rows weigh the same."""
 
-    total: Tensor
-    """Sum over rows for each sentence and head, (B, H)."""
+    total: Tensor  # sum over rows for each sentence and head, (B, H)
     count: Tensor
     """Number of rows of each sentence, (B,), or what stands in its place for each head, (B, H)."""
 

@@ -30,8 +30,7 @@ from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, Padde
 from headwise.viz_app.measuring.checkpoints import MeasureTask, over_corpus, sentences_of
 from headwise.viz_app.records.measures import Sentence, StrongestPositions, StrongestSentences
 
-STRONGEST = 4
-"""Most sentences of a neuron."""
+STRONGEST = 4  # most sentences of a neuron
 _BITS = 11  # bits of an activation that are kept, as many as float16 has
 
 

@@ -20,8 +20,7 @@ from headwise.viz_app.measuring.json_files import Finite, read_json, write_json
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores
 from headwise.viz_app.records.trace import Doubles, Floats
 
-PAIRS_VERSION = 1
-"""Version of the format; raised when a name or a meaning changes."""
+PAIRS_VERSION = 1  # version of the format; raised when a name or a meaning changes
 SENTENCES = Path(__file__).parent.parent / "sentences"
 """Folder of the program's sentences: for each pair of languages examples, such as en-es.jsonl, and
 contrastive pairs, such as en-es.pairs.jsonl."""
@@ -36,8 +35,7 @@ class _File:
     format_version: int
     run: str
     name: str
-    pairs: list[tuple[str, str, str, str]]
-    """Source, right target, wrong target, phenomenon."""
+    pairs: list[tuple[str, str, str, str]]  # source, right target, wrong target, phenomenon
     checkpoints: list[_Scores]
     heads_step: int | None
     heads: list[tuple[Kind, int, int, Annotated[str, StringConstraints(pattern=r"^[-=+]+$")]]]

@@ -31,8 +31,7 @@ from headwise.viz_app.measuring.batches import (
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores, outcomes
 from headwise.viz_app.records.trace import Doubles, Floats
 
-MOST_PAIRS = 10_000
-"""Most pairs of a file."""
+MOST_PAIRS = 10_000  # most pairs of a file
 MOST_LETTERS, MOST_PHENOMENA = 1_000, 24
 """Most letters of a text, and most phenomena of a file: each has a chart."""
 _LONGEST_NAME = 60

@@ -6,8 +6,7 @@ from headwise.model.training.data import Pair
 from headwise.model.validation import check_text
 
 MOST_SENTENCES = 512
-MOST_BYTES = 256 * 2**10
-"""Most bytes of the text."""
+MOST_BYTES = 256 * 2**10  # most bytes of the text
 
 
 def read_sentences(text: str) -> tuple[Pair, ...]:

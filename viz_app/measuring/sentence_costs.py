@@ -29,8 +29,7 @@ class SentenceCosts(CheckpointRecord):
 
     places: Annotated[NDArray[np.int32], "N"]
     """The places of the sentences in the corpus, from 0, rising."""
-    tokens: Annotated[NDArray[np.int32], "N"]
-    """How many target tokens each has."""
+    tokens: Annotated[NDArray[np.int32], "N"]  # how many target tokens each has
     costs: Mapping[Kind, Annotated[NDArray[np.float16], "N L* H*"]]
     """Nats that the whole target loses."""
 

@@ -32,8 +32,7 @@ class LargestNumbers:
 
     ratios: NDArray[np.float64]
     """max |x| of a token over the median |x| of its layer, (L + 1, n); NaN where that is 0."""
-    dimensions: NDArray[np.int64]
-    """Where that number is, from 0, (L + 1, n)."""
+    dimensions: NDArray[np.int64]  # where that number is, from 0, (L + 1, n)
 
 
 def largest_numbers(stream: Floats) -> LargestNumbers:

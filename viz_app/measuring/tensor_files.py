@@ -30,8 +30,7 @@ from headwise.viz_app.records.trace import Floats
 
 MOST_OF_TENSORS = 48 * 2**20
 """Bytes of a file; resamples of the 1,152 heads of a large model have 27 million."""
-VERSION = 1
-"""Version of the format; raised when a name or a meaning changes."""
+VERSION = 1  # version of the format; raised when a name or a meaning changes
 
 
 @dataclass(frozen=True)

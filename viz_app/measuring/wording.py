@@ -13,16 +13,13 @@ from headwise.viz_app.analysis.attention import ALMOST_EVEN
 from headwise.viz_app.analysis.labels import OFF_NOTE
 from headwise.viz_app.records.measures import AlignmentBaselines
 
-LEAST_SHARE = 0.4
-"""Share of a head's weight beyond which the head is said to look there."""
-SHARP = 0.4
-"""Entropy below which a head is called sharp."""
+LEAST_SHARE = 0.4  # share of a head's weight beyond which the head is said to look there
+SHARP = 0.4  # entropy below which a head is called sharp
 LITTLE, MUCH = 0.005, 0.05
 """In nats per token: a smaller cost than ``LITTLE`` hardly matters, more than ``MUCH`` matters."""
 NEAR = 0.1
 """Largest distance of an alignment error rate from the lowest possible one that is always near."""
-FAR = 0.3
-"""Distance to another checkpoint beyond which it is called far, and below which near."""
+FAR = 0.3  # distance to another checkpoint beyond which it is called far, and below which near
 LEAST_OF_SCORES = 0.5
 """Share of the variance of a head's scores beyond which a part of it is said to explain them."""
 WORDS_NOTE = (

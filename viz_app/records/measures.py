@@ -18,8 +18,7 @@ from headwise.viz_app.records.trace import Floats
 MeasureRange = Literal["share", "signed", "amount"]
 """Whether values are from 0 to 1, of either sign, or from 0 upwards."""
 _ROUNDING = 1e-5  # how far a value may be beyond its range
-MOST_NOTE = 500
-"""Most letters of what is said of such a measure."""
+MOST_NOTE = 500  # most letters of what is said of such a measure
 FAILURES = ("log_probability", "source_contribution")
 """Names of the figures of how a translation may have failed; see ``analysis.failures``. Of each the
 smallest is the worst."""
@@ -36,8 +35,7 @@ def has_enough_letters(word: str) -> bool:
 class OwnMeasure:
     """A measure that somebody added to ours is described for people by these texts."""
 
-    note: str
-    """What a value says, in a sentence."""
+    note: str  # what a value says, in a sentence
     range: MeasureRange = "amount"
 
     def __post_init__(self) -> None:
@@ -75,26 +73,20 @@ class Curve:
 class OverfittingOnset:
     """Overfitting begins: validation loss rises from here on while train loss goes on falling."""
 
-    step: int
-    """The milestone with the lowest validation loss."""
-    loss: float
-    """The validation loss there, in nats per token."""
-    last: int
-    """The last milestone at which validation loss was measured."""
+    step: int  # the milestone with the lowest validation loss
+    loss: float  # the validation loss there, in nats per token
+    last: int  # the last milestone at which validation loss was measured
 
 
 @dataclass(frozen=True)
 class DataChange:
     """Training pairs are changed from a step on, so that they are harder than those before."""
 
-    step: int
-    """The first step of which the pairs are changed."""
+    step: int  # the first step of which the pairs are changed
     before: float
     """The loss of training batches in the last row of the log before it, in nats per token."""
-    after: float
-    """That in the first row all of whose steps are after it."""
-    what: str = ""
-    """What is done to the pairs: "joined pairs and replaced names"."""
+    after: float  # that in the first row all of whose steps are after it
+    what: str = ""  # what is done to the pairs: "joined pairs and replaced names"
 
     def __str__(self) -> str:
         moved = "rises" if self.after > self.before else "goes"
@@ -114,8 +106,7 @@ class RunCurves:
     """The unsmoothed curves of those that ``curves`` holds smoothed."""
     intervals: Mapping[str, tuple[Curve, Curve]] = field(default_factory=dict)
     """Where the 95% intervals of scores begin and end, by the names of their curves."""
-    overfitting: OverfittingOnset | None = None
-    """None if the run does not overfit."""
+    overfitting: OverfittingOnset | None = None  # None if the run does not overfit
     batches: str = "training batches"
     """Of what ``train_loss`` is the mean, with what makes it another measure than the other losses:
     "training batches, with label smoothing 0.1"."""
@@ -127,10 +118,8 @@ class RunCurves:
 class AlignmentBaselines:
     """Two alignment error rates are what those of heads are compared with."""
 
-    lowest: float
-    """The lowest that one link for each target word can reach."""
-    diagonal: float
-    """That of linking each target word to the source word with the same number."""
+    lowest: float  # the lowest that one link for each target word can reach
+    diagonal: float  # that of linking each target word to the source word with the same number
 
 
 @dataclass(frozen=True)
@@ -140,20 +129,16 @@ class CorpusSummary:
     name: str
     sha256: str
     sentences: int
-    tokens: int
-    """Number of target tokens, ``</s>`` included."""
+    tokens: int  # number of target tokens, ``</s>`` included
 
 
 @dataclass(frozen=True)
 class Example:
     """An example is a cell of a head's map in which the weight is large."""
 
-    sentence: int
-    """Index of the sentence among the example sentences."""
-    query: int
-    """Row of the map."""
-    key: int
-    """Column of the map."""
+    sentence: int  # index of the sentence among the example sentences
+    query: int  # row of the map
+    key: int  # column of the map
     weight: float
 
 
@@ -172,8 +157,7 @@ class TranslatedSentence:
     translation: str
     figures: Mapping[str, float]
     """Figure for each name in ``FAILURES``; NaN where it has no meaning."""
-    chrf: float
-    """chrF against the reference (Popović 2015), from 0 to 100."""
+    chrf: float  # chrF against the reference (Popović 2015), from 0 to 100
 
 
 @dataclass(frozen=True)
@@ -183,8 +167,7 @@ class StrongestPositions:
     layer of a feed-forward is given, may be negative where it is strongest. Where it is 0 there is
     no place: the neuron was not active in so many sentences."""
 
-    sentence: NDArray[np.int64]
-    """Index among the sentences."""
+    sentence: NDArray[np.int64]  # index among the sentences
     position: NDArray[np.int64]
     """In the encoder a source token; in the decoder a row, which consumes the target token with
     this index and predicts the next."""
@@ -197,12 +180,9 @@ class StrongestSentences:
 
     run: str
     step: int
-    sha256: str
-    """The sha256 of the checkpoint's weights."""
-    corpus: CorpusSummary
-    """Its references were forced as targets."""
-    sentences: tuple[Sentence, ...]
-    """Those that are named."""
+    sha256: str  # the sha256 of the checkpoint's weights
+    corpus: CorpusSummary  # its references were forced as targets
+    sentences: tuple[Sentence, ...]  # those that are named
     stacks: Mapping[Stack, StrongestPositions]
 
 
@@ -212,21 +192,17 @@ class Measures:
 
     run: str
     step: int
-    sha256: str
-    """The sha256 of the checkpoint's weights."""
-    corpus: CorpusSummary
-    """The corpus of ``values``; its references were forced as targets."""
+    sha256: str  # the sha256 of the checkpoint's weights
+    corpus: CorpusSummary  # the corpus of ``values``; its references were forced as targets
     values: Mapping[str, Mapping[Kind, Floats]]
     """Name → kind → (L, H); NaN where a measure has no meaning for a kind."""
     cost_errors: Mapping[Kind, Floats]
     """Standard error of the measure ``cost``, (L, H), by a bootstrap over sentences."""
-    alignment: AlignmentBaselines | None
-    """None if the corpus has no reference alignments."""
+    alignment: AlignmentBaselines | None  # None if the corpus has no reference alignments
     stages: Mapping[str, float]
     """Value of each measure of the checkpoint as a whole, by name; NaN if it is unknown."""
     examples_corpus: CorpusSummary
-    sentences: tuple[Sentence, ...]
-    """The example sentences; the same for all checkpoints of a run."""
+    sentences: tuple[Sentence, ...]  # the example sentences; the same for all checkpoints of a run
     examples: Mapping[Head, tuple[Example, ...]]
     """The largest weights of each head, at most one for each sentence, largest first."""
     translated: tuple[TranslatedSentence, ...]

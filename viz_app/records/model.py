@@ -22,10 +22,8 @@ from headwise.viz_app.records.trace import Floats, HookSummary
 class LinearWeights:
     """A linear layer has these weights, as the paper writes it: y = x ``weight`` + ``bias``."""
 
-    weight: Floats
-    """(inputs, outputs)."""
-    bias: Floats | None
-    """(outputs,); None where the layer has none."""
+    weight: Floats  # (inputs, outputs)
+    bias: Floats | None  # (outputs,); None where the layer has none
 
 
 @dataclass(frozen=True)
@@ -35,12 +33,9 @@ class NormWeights:
     Without a bias it divides by the root mean square (Zhang & Sennrich 2019): y = ``gain`` · x /
     √(mean square + ``epsilon``)."""
 
-    gain: Floats
-    """(D,)."""
-    bias: Floats | None
-    """(D,); None for a norm that divides by the root mean square."""
-    epsilon: float
-    """Added to the variance before the square root."""
+    gain: Floats  # (D,)
+    bias: Floats | None  # (D,); None for a norm that divides by the root mean square
+    epsilon: float  # added to the variance before the square root
 
 
 @dataclass(frozen=True)
@@ -50,13 +45,11 @@ class Sublayer:
     norm_first: bool
     """True for pre-norm: norm before the sublayer. False for post-norm: norm after the sum."""
     norm: NormWeights
-    stream: Floats
-    """The input of the residual connection, (Q, D)."""
+    stream: Floats  # the input of the residual connection, (Q, D)
     read: Floats
     """What the sublayer reads, (Q, D): the normed stream in pre-norm, else the stream. In attention
     it is the input of the query projection."""
-    output: Floats
-    """The sublayer's output, after W_O or W₂, (Q, D); captured from the model."""
+    output: Floats  # the sublayer's output, after W_O or W₂, (Q, D); captured from the model
     result: Floats
     """The stream after the residual connection (and its norm, in post-norm), (Q, D); captured."""
     output_norm: NormWeights | None
@@ -69,48 +62,38 @@ class AttentionSublayer(Sublayer):
     What is captured can be computed again from the other fields."""
 
     kind: Kind
-    layer: int
-    """From 0."""
+    layer: int  # from 0
     n_heads: int
     query_projection: LinearWeights
     """(D, H K), like key and value; head h uses columns h K to (h + 1) K."""
     key_projection: LinearWeights
     value_projection: LinearWeights
-    output_projection: LinearWeights
-    """W_O, (H K, D); head h uses rows h K to (h + 1) K."""
-    allowed: NDArray[np.bool_]
-    """The mask (Q, M), True = may attend."""
+    output_projection: LinearWeights  # W_O, (H K, D); head h uses rows h K to (h + 1) K
+    allowed: NDArray[np.bool_]  # the mask (Q, M), True = may attend
     memory: Floats
     """The input of the key and value projections, (M, D): the encoder's output for
     cross-attention, else ``read``."""
-    query: Floats
-    """(H, Q, K)."""
-    key: Floats
-    """(H, M, K)."""
-    value: Floats
-    """(H, M, K)."""
+    query: Floats  # (H, Q, K)
+    key: Floats  # (H, M, K)
+    value: Floats  # (H, M, K)
     query_norm: NormWeights | None
     """A norm of each head's queries, before they are turned; None without one."""
     key_norm: NormWeights | None
     rotation: tuple[Floats, Floats] | None
     """Cosines and sines, each (Q, K), by which queries are turned after their projections; None
     where they are not."""
-    turns_keys: bool
-    """Whether keys are turned as queries are."""
+    turns_keys: bool  # whether keys are turned as queries are
     position_bias: Floats | None
     """What relative positions add to the scores, (H, Q, M); None where positions are embedded."""
-    scale: float
-    """Factor of the products q·k: 1/√K, or 1 in a model that does not scale."""
+    scale: float  # factor of the products q·k: 1/√K, or 1 in a model that does not scale
     cap: float | None
     """c, where c tanh(score / c) takes the place of a score before the mask; None without a cap."""
     key_heads: int
     """How many heads have keys and values of their own; each of them is for as many heads."""
     scores: Floats
     """The scaled products plus the position bias, after a cap, before the mask, (H, Q, M)."""
-    weights: Floats
-    """(H, Q, M); rows sum to 1, with those of ``other`` if there is one."""
-    heads: Floats
-    """Weighted values, (H, Q, K); 0 for a head that is switched off."""
+    weights: Floats  # (H, Q, M); rows sum to 1, with those of ``other`` if there is one
+    heads: Floats  # weighted values, (H, Q, K); 0 for a head that is switched off
     other: AttentionSublayer | None
     """The other half of a merged attention, whose scores go into the same softmax, and whose output
     is added to this one's before any norm; None for an attention of its own."""
@@ -120,16 +103,12 @@ class AttentionSublayer(Sublayer):
 class FeedForwardSublayer(Sublayer):
     """One feed-forward; ``hidden`` is captured from the model too."""
 
-    activation: str
-    """Name of the activation function."""
-    expand: LinearWeights
-    """W₁ and b₁, (D, d_ff)."""
+    activation: str  # name of the activation function
+    expand: LinearWeights  # W₁ and b₁, (D, d_ff)
     gate: LinearWeights | None
     """A second projection (D, d_ff) that the hidden units are multiplied by; None without one."""
-    contract: LinearWeights
-    """W₂ and b₂, (d_ff, D)."""
-    hidden: Floats
-    """The hidden units after the activation function and the gate, (Q, d_ff)."""
+    contract: LinearWeights  # W₂ and b₂, (d_ff, D)
+    hidden: Floats  # the hidden units after the activation function and the gate, (Q, d_ff)
 
 
 @dataclass(frozen=True)
@@ -176,8 +155,7 @@ class ModuleNode:
 
     path: str
     title: str
-    what: str
-    """What the module does, in a few words."""
+    what: str  # what the module does, in a few words
     formula: str
     parameters: tuple[Parameter, ...]
     """The parameters that belong to this module directly, not to a child."""

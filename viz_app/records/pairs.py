@@ -16,8 +16,7 @@ from headwise.model.interface import Kind
 from headwise.model.ties import near_largest
 from headwise.viz_app.records.trace import Doubles, Floats
 
-CHANCE = 0.5
-"""Accuracy of guessing."""
+CHANCE = 0.5  # accuracy of guessing
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,9 @@ class PairScores:
     """A checkpoint finds each target of each pair so likely: log P of the whole target, in nats."""
 
     step: int
-    sha256: str
-    """The sha256 of the checkpoint's weights."""
-    right: Doubles
-    """(n,)"""
-    wrong: Doubles
-    """(n,)"""
+    sha256: str  # the sha256 of the checkpoint's weights
+    right: Doubles  # (n,)
+    wrong: Doubles  # (n,)
 
     @property
     def margins(self) -> Doubles:
@@ -77,13 +73,10 @@ class MeasuredPairs:
     """All that was measured of a run on pairs is held here, as in ``measures/pairs.json``."""
 
     run: str
-    name: str
-    """Name of the file that the pairs come from."""
+    name: str  # name of the file that the pairs come from
     pairs: tuple[ContrastivePair, ...]
-    checkpoints: Mapping[int, PairScores]
-    """By step, in order."""
-    heads_step: int | None = None
-    """The checkpoint whose heads were switched off; None if none was."""
+    checkpoints: Mapping[int, PairScores]  # by step, in order
+    heads_step: int | None = None  # the checkpoint whose heads were switched off; None if none was
     without_heads: Mapping[Kind, Floats] = field(default_factory=dict)
     """How each pair counts with one head off, as ``outcomes``: (L, H, n) for each kind."""
 
@@ -105,15 +98,13 @@ class Accuracy:
     share: float
     low: float
     high: float
-    count: int
-    """Number of pairs."""
+    count: int  # number of pairs
 
 
 @dataclass(frozen=True)
 class AccuracyCurve:
     """The accuracy on some pairs is given at some steps, which rise."""
 
-    phenomenon: str
-    """Empty for all pairs."""
+    phenomenon: str  # empty for all pairs
     steps: Sequence[int]
     values: Sequence[Accuracy]

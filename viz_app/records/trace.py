@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from math import nan
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.turned import Turned
@@ -21,6 +23,8 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 OfKinds = Mapping[Kind, Floats]
+Statistic = Annotated[float, BeforeValidator(lambda value: nan if value is None else value)]
+"""A number that files may have as null, which is NaN."""
 SPECIAL_IDS = frozenset({0, 2, 3})
 """Ids of ``<pad>``, ``<s>`` and ``</s>`` in runs of ours; ``<unk>`` is not among them, since it
 replaces a word."""
@@ -42,8 +46,7 @@ class Tokens:
     ids: tuple[int, ...]
     texts: tuple[str, ...]
     words: tuple[Word, ...]
-    special_ids: frozenset[int] = SPECIAL_IDS
-    """Ids of the vocabulary that stand for no text."""
+    special_ids: frozenset[int] = SPECIAL_IDS  # ids of the vocabulary that stand for no text
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -55,10 +58,9 @@ class HookSummary:
 
     name: str
     shape: tuple[int, ...]
-    mean: float
-    standard_deviation: float
-    norm: float
-    """Mean Euclidean norm along the last axis."""
+    mean: Statistic
+    standard_deviation: Statistic
+    norm: Statistic  # mean Euclidean norm along the last axis
 
 
 ROWS_OF_WEIGHTS = "each row of attention weights sums to 1"
@@ -74,10 +76,8 @@ class Check:
     """A self-check compares a trace with a property that every correct trace has."""
 
     name: str
-    deviation: float
-    """Largest absolute deviation from the property."""
-    limit: float
-    """Largest deviation that passes."""
+    deviation: float  # largest absolute deviation from the property
+    limit: float  # largest deviation that passes
 
     @property
     def passed(self) -> bool:
@@ -99,17 +99,13 @@ class StackInput:
 class Predictions:
     """The decoder's predictions are recorded for each of T steps; logarithms are natural."""
 
-    log_probability: Annotated[Floats, "T"]
-    """Log-probability of the actual next token, (T,)."""
+    log_probability: Annotated[Floats, "T"]  # log-probability of the actual next token, (T,)
     rank: Annotated[Ints, "T"]
     """Rank of the actual next token, 1 = likeliest, (T,); equally likely ones share it, as
     ``model/ties.py`` says."""
-    entropy: Annotated[Floats, "T"]
-    """Entropy of the predicted distribution in nats, (T,)."""
-    top_ids: Annotated[Ints, "T k"]
-    """Ids of the k likeliest tokens, likeliest first, (T, k)."""
-    top_log_probability: Annotated[Floats, "T k"]
-    """Log-probabilities of ``top_ids``, (T, k)."""
+    entropy: Annotated[Floats, "T"]  # entropy of the predicted distribution in nats, (T,)
+    top_ids: Annotated[Ints, "T k"]  # ids of the k likeliest tokens, likeliest first, (T, k)
+    top_log_probability: Annotated[Floats, "T k"]  # log-probabilities of ``top_ids``, (T, k)
     lens_ids: Annotated[Ints, "Ld+1 T k"]
     """Ids of the k likeliest tokens when the decoder's input (first) or the stream after each layer
     is unembedded, (L + 1, T, k)."""
@@ -251,8 +247,7 @@ class ArrayPlace:
     field: str
     part: str
     """The kind of attention, or the field of the record in that field; "" if it is the field."""
-    axes: str
-    """Such as ``Ld H_cross T S``; those of one name are of one length."""
+    axes: str  # such as ``Ld H_cross T S``; those of one name are of one length
     dtype: np.dtype[Any]
 
 
@@ -284,6 +279,5 @@ def _places() -> Iterator[tuple[str, ArrayPlace]]:
             yield field, ArrayPlace(field, "", axes, np.dtype(np.float32))
 
 
-ARRAYS = dict(_places())
-"""All arrays that a trace may have, by their names in files."""
+ARRAYS = dict(_places())  # all arrays that a trace may have, by their names in files
 _WITHOUT_ARRAYS = {field.name for field in fields(Trace)} - {p.field for p in ARRAYS.values()}

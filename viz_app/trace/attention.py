@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.forced import forced_stream, log_probabilities
@@ -97,14 +99,17 @@ def _target_ids(model: Seq2SeqModel, target: Sequence[int]) -> Tensor:
 
 def to_numpy(tensor: Tensor) -> Floats:
     """Return a tensor as a read-only float32 array, which may share its memory."""
-    array: Floats = tensor.detach().to("cpu", torch.float32).contiguous().numpy()
-    array.flags.writeable = False
-    return array
+    return read_only(tensor.detach().to("cpu", torch.float32))
 
 
 def doubles(tensor: Tensor) -> Doubles:
     """Return a tensor as a read-only array in float64."""
-    array: Doubles = tensor.detach().to("cpu", torch.float64).contiguous().numpy()
+    return read_only(tensor.detach().to("cpu", torch.float64))
+
+
+def read_only(tensor: Tensor) -> NDArray[Any]:
+    """Return a tensor as a read-only array of its type."""
+    array: NDArray[Any] = tensor.cpu().contiguous().numpy()
     array.flags.writeable = False
     return array
 

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.hooks import capture, hook_names
@@ -27,7 +25,7 @@ from headwise.viz_app.records.model import (
     NormWeights,
 )
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.trace.attention import ids_tensor, to_numpy
+from headwise.viz_app.trace.attention import ids_tensor, read_only, to_numpy
 
 _ATTENTION_POINTS = ("query", "key", "value", "scores", "weights", "heads", "output")
 _FEED_FORWARD_POINTS = ("hidden", "output")
@@ -83,7 +81,6 @@ def _run_layer(
     if kind == "decoder_self":
         mask = causal_mask(len(trace.consumed), len(trace.consumed))
     read = arrays[places[name].read]
-    position_bias = arrays.get(bias_point)
     d_k = arrays[f"{path}.{name}.query"].shape[-1]
     description = model.description.of(kind)
     projection = f"{path}.{name}.{{}}_projection".format
@@ -95,11 +92,11 @@ def _run_layer(
         norm_first=description.norm == "pre",
         norm=_norm(model.norm(f"{path}.{name}")),
         output_norm=_norm_if_any(model.output_norm(f"{path}.{name}")),
-        query_projection=_linear(model, f"{path}.{name}.query_projection"),
-        key_projection=_linear(model, f"{path}.{name}.key_projection"),
-        value_projection=_linear(model, f"{path}.{name}.value_projection"),
-        output_projection=_linear(model, f"{path}.{name}.output_projection"),
-        allowed=_allowed(mask, len(read)),
+        query_projection=_linear(model, projection("query")),
+        key_projection=_linear(model, projection("key")),
+        value_projection=_linear(model, projection("value")),
+        output_projection=_linear(model, projection("output")),
+        allowed=read_only(mask[0, 0].expand(len(read), -1)),
         stream=arrays[places[name].stream],
         read=read,
         memory=to_numpy(memory[0]) if kind == "cross" else read,
@@ -107,7 +104,7 @@ def _run_layer(
         key_norm=_norm_if_any(model.head_norm(projection("key"))),
         turns_keys=model.rotation(projection("key"), 1) is not None,
         rotation=None if rotation is None else (to_numpy(rotation.cos), to_numpy(rotation.sin)),
-        position_bias=position_bias,
+        position_bias=arrays.get(bias_point),
         scale=description.score_scale(d_k),
         cap=description.score_cap,
         key_heads=description.key_heads or model.description.heads(kind),
@@ -159,13 +156,6 @@ def _stream_points(model: Seq2SeqModel, path: str, sublayer: str) -> _StreamPoin
     below = f"{stack}.layers.{int(index) - 1}.output" if int(index) else f"{stack}.embedding.output"
     streams = [below, *(f"{norm}.after" for norm in norms[:-1]), f"{path}.output"]
     return _StreamPoints(streams[place], streams[place], streams[place + 1])
-
-
-def _allowed(mask: Tensor, n_queries: int) -> NDArray[np.bool_]:
-    """Expand a mask (1, 1, Q or 1, M) to every query: (Q, M), read-only."""
-    allowed: NDArray[np.bool_] = mask[0, 0].expand(n_queries, -1).cpu().contiguous().numpy()
-    allowed.flags.writeable = False
-    return allowed
 
 
 def _weights(tensor: Tensor) -> Floats:

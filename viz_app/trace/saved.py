@@ -7,7 +7,6 @@ An .npz file has every array under its name in the ``Trace`` and the rest as JSO
 from __future__ import annotations
 
 import io
-import math
 import tokenize
 import zipfile
 import zlib
@@ -27,7 +26,6 @@ from headwise.viz_app.records.trace import (
     ARRAYS,
     SPECIAL_IDS,
     Check,
-    HookSummary,
     Predictions,
     StackInput,
     Tokens,
@@ -208,13 +206,8 @@ def _rebuild(about: About, arrays: Mapping[str, NDArray[Any]]) -> Trace:
         **parts,
         top_tokens=about.top_pieces,
         lens_tokens=about.lens_pieces,
-        summary=tuple(
-            HookSummary(s.name, s.shape, *map(_number, (s.mean, s.standard_deviation, s.norm)))
-            for s in about.summary
-        ),
-        checks=tuple(
-            Check(check.name, _number(check.deviation), check.limit) for check in about.checks
-        ),
+        summary=about.summary,
+        checks=tuple(Check(each.name, each.deviation, each.limit) for each in about.checks),
         turned=about.turned,
     )
 
@@ -222,7 +215,3 @@ def _rebuild(about: About, arrays: Mapping[str, NDArray[Any]]) -> Trace:
 def _tokens(saved: SavedTokens) -> Tokens:
     special = SPECIAL_IDS if saved.special is None else saved.special
     return Tokens(saved.ids, saved.pieces, saved.words, special)
-
-
-def _number(saved: float | None) -> float:
-    return math.nan if saved is None else saved

@@ -19,13 +19,12 @@ from numpy.lib import format as npy
 from headwise.model.interface import Head, Kind
 from headwise.model.turned import PinnedRow, Turned, TurnedHead
 from headwise.model.validation import validate_json
-from headwise.viz_app.records.trace import ARRAYS, LAYERS_QUERIES_KEYS, Word
+from headwise.viz_app.records.trace import ARRAYS, LAYERS_QUERIES_KEYS, HookSummary, Statistic, Word
 
 SCHEMA_VERSION = 1
 """Version of both formats, which grows when a name or a meaning changes. (Files say "pieces" for
 tokens.)"""
-MOST_BYTES = 2**30
-"""Most bytes of an .npz file, and of all that is in it."""
+MOST_BYTES = 2**30  # most bytes of an .npz file, and of all that is in it
 _MOST_EXPANDED = 100  # how many times the bytes of an .npz file all that is in it may have
 MOST_JSON_BYTES = 2**25
 MOST_JSON_VALUES = 2_500_000
@@ -56,22 +55,11 @@ class SavedTokens:
 
 
 @dataclass(frozen=True)
-class SavedSummary:
-    """The summary of a hook point is saved with null for what is no number."""
-
-    name: str
-    shape: tuple[int, ...]
-    mean: float | None
-    standard_deviation: float | None
-    norm: float | None
-
-
-@dataclass(frozen=True)
 class SavedCheck:
     """A self-check is saved with whether it has passed."""
 
     name: str
-    deviation: float | None
+    deviation: Statistic
     limit: float
     passed: bool
 
@@ -87,14 +75,13 @@ class About:
     source_text: str
     target_text: str
     forced: bool
-    switched_off: tuple[tuple[Kind, int, int], ...]
-    """Heads whose strength was 0."""
+    switched_off: tuple[tuple[Kind, int, int], ...]  # heads whose strength was 0
     source: SavedTokens
     consumed: SavedTokens
     predicted: SavedTokens
     top_pieces: tuple[tuple[str, ...], ...]
     lens_pieces: tuple[tuple[tuple[str, ...], ...], ...]
-    summary: tuple[SavedSummary, ...]
+    summary: tuple[HookSummary, ...]
     checks: tuple[SavedCheck, ...]
     strengths: tuple[tuple[Kind, int, int, float], ...] = ()
     """Those of the other heads that were turned; files without such heads do not have the field."""

@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, count, takewhile
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.budget import require_memory
@@ -48,7 +46,13 @@ from headwise.viz_app.records.trace import (
     Trace,
     Word,
 )
-from headwise.viz_app.trace.attention import head_sum_norms, ids_tensor, to_numpy, transform_values
+from headwise.viz_app.trace.attention import (
+    head_sum_norms,
+    ids_tensor,
+    read_only,
+    to_numpy,
+    transform_values,
+)
 
 Captured = Mapping[str, list[Tensor]]
 
@@ -118,8 +122,8 @@ def run_trace(
         values=_by_kind(seen, "value"),
         source_embedding=_embedding(seen, "encoder"),
         target_embedding=_embedding(seen, "decoder"),
-        encoder_stream=_stream(seen, "encoder"),
-        decoder_stream=_stream(seen, "decoder"),
+        encoder_stream=to_numpy(_stream(seen, "encoder")),
+        decoder_stream=to_numpy(_stream(seen, "decoder")),
         predictions=predictions,
         top_tokens=tuple(tuple(tokens(row)) for row in predictions.top_ids.tolist()),
         lens_tokens=tuple(
@@ -207,12 +211,6 @@ def _target_ids(
     return ids
 
 
-def _integers(tensor: Tensor) -> NDArray[np.int64]:
-    array: NDArray[np.int64] = tensor.cpu().contiguous().numpy()
-    array.flags.writeable = False
-    return array
-
-
 def to_tokens(tokenizer: Vocabulary, ids: Sequence[int]) -> Tokens:
     """Return the tokens of some ids, with the words that they make."""
     texts, words = tokenizer.texts(ids), []
@@ -266,13 +264,9 @@ def _embedding(seen: Captured, side: str) -> StackInput:
     )
 
 
-def _stream_tensors(seen: Captured, side: str) -> Tensor:
+def _stream(seen: Captured, side: str) -> Tensor:
     layers = _stack(seen, lambda layer: f"{side}.layers.{layer}.output")  # (L, ·, D)
     return torch.cat([seen[f"{side}.embedding.output"][0], layers])  # (L + 1, ·, D)
-
-
-def _stream(seen: Captured, side: str) -> Floats:
-    return to_numpy(_stream_tensors(seen, side))
 
 
 def _predictions(
@@ -284,18 +278,18 @@ def _predictions(
     top = top_k(logits, count)  # (T, k)
     top_log_probability = log_probability.gather(-1, top)
     lens, lens_log_probability = [], []
-    for stream in _stream_tensors(seen, "decoder")[:-1]:  # of all but the last layer
+    for stream in _stream(seen, "decoder")[:-1]:  # of all but the last layer
         below = in_float32(model.lens(stream[None]))[0]  # (T, V)
         lens.append(top_k(below, count))  # (T, k)
         likeliest = below.gather(-1, lens[-1])
         lens_log_probability.append(likeliest - below.logsumexp(dim=-1, keepdim=True))
     return Predictions(
         log_probability=to_numpy(actual),
-        rank=_integers((logits > own + rounding_of(logits)).sum(dim=-1) + 1),
+        rank=read_only((logits > own + rounding_of(logits)).sum(dim=-1) + 1),
         entropy=to_numpy(-(log_probability.exp() * log_probability).sum(dim=-1)),
-        top_ids=_integers(top),
+        top_ids=read_only(top),
         top_log_probability=to_numpy(top_log_probability),
-        lens_ids=_integers(torch.stack([*lens, top])),
+        lens_ids=read_only(torch.stack([*lens, top])),
         lens_log_probability=to_numpy(torch.stack([*lens_log_probability, top_log_probability])),
     )
 
