@@ -25,9 +25,8 @@ from headwise.viz_app.figures.maps import (
     similarity_map,
     vector_map,
 )
-from headwise.viz_app.figures.modules import comparison_table
 from headwise.viz_app.figures.theme import LIGHT
-from headwise.viz_app.figures.tokens import lens_table, padding_rows, token_row
+from headwise.viz_app.figures.tokens import comparison_table, lens_table, padding_rows, token_row
 from headwise.viz_app.figures.tree import beam_tree
 from headwise.viz_app.records.measures import Curve, RunCurves
 

@@ -8,20 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from headwise.viz_app.figures import matrix
 from headwise.viz_app.figures.bars import signed_colours
-from headwise.viz_app.figures.matrix import (
-    COLOUR_BAR,
-    LARGEST_CELL,
-    Target,
-    click_targets,
-    colour_bar,
-    frame,
-    label_width,
-    labels_width,
-    matrix,
-    selectable_cells,
-    token_axis,
-)
 from headwise.viz_app.figures.theme import Theme, difference_scale, escape_plotly, new_figure, note
 
 _ROW, _COLUMN = 22, 40
@@ -111,17 +99,17 @@ def heads_map(
     drawn = np.full((len(names), len(tokens)), np.nan)
     drawn[:-2, :-2], drawn[-1, :-2] = cells, cells.sum(0)
     drawn[:-2, -1], drawn[-1, -1] = cells.sum(1), cells.sum()
-    left, top = label_width([*names, "layer.head"]), label_width(tokens) + 22
+    left, top = matrix.label_width([*names, "layer.head"]), matrix.label_width(tokens) + 22
     width = min(float(_COLUMN), max(14.0, 700 / len(tokens)))
 
     def value(y: int, x: int) -> str:
         of_row, of_column = y < len(rows), x < len(columns)
         return f"{y if of_row else ''},{x if of_column else ''}"
 
-    heat_map, markers, shapes = selectable_cells(
+    heat_map, markers, shapes = matrix.selectable_cells(
         drawn.astype(np.float32),
         [
-            Target(
+            matrix.Target(
                 x,
                 y,
                 value(y, x),
@@ -135,29 +123,29 @@ def heads_map(
         selected="" if cell is None else value(*cell),
         theme=theme,
     )
-    heat_map["colorbar"] = colour_bar(theme, "logits")
+    heat_map["colorbar"] = matrix.colour_bar(theme, "logits")
     corner = {"xref": "x domain", "yref": "paper", "x": 0, "y": 1}
     corner |= {"xanchor": "left", "yanchor": "top"}
     if column is not None:
         ends = (-0.5, len(names) - 0.5)
-        shapes.append(frame((column - 0.5, column + 0.5), ends, theme=theme, width=1.5))
+        shapes.append(matrix.frame((column - 0.5, column + 0.5), ends, theme=theme, width=1.5))
     return new_figure(
         theme,
         [heat_map, markers],
         {
             "height": round(top + _ROW * len(names) + 10),
-            "width": round(left + width * len(tokens) + COLOUR_BAR),
-            "meta": {"readable": left + COLOUR_BAR + labels_width(tokens, width)},
-            "margin": {"l": left, "r": COLOUR_BAR, "t": top, "b": 10},
+            "width": round(left + width * len(tokens) + matrix.COLOUR_BAR),
+            "meta": {"readable": left + matrix.COLOUR_BAR + matrix.labels_width(tokens, width)},
+            "margin": {"l": left, "r": matrix.COLOUR_BAR, "t": top, "b": 10},
             "hoverdistance": -1,
             "shapes": shapes,
             "xaxis": {
                 "side": "top",
                 "tickangle": -90,
                 "range": [-0.5, len(tokens) - 0.5],
-                **token_axis(tokens, width),
+                **matrix.token_axis(tokens, width),
             },
-            "yaxis": {"range": [len(names) - 0.5, -0.5], **token_axis(names, _ROW)},
+            "yaxis": {"range": [len(names) - 0.5, -0.5], **matrix.token_axis(names, _ROW)},
             "annotations": [note(escape_plotly(column_title), theme, **corner, yshift=top)],
         },
     )
@@ -179,7 +167,7 @@ def score_map(
     trace, gives "row,column", counted from 0. ``limit`` is the magnitude at both ends of the scale.
     ValueError if labels and cells do not fit.
     """
-    [heat_map], layout = matrix(
+    [heat_map], layout = matrix.labelled(
         (cells / limit).astype(np.float32),
         measured="score",
         hover="",
@@ -195,15 +183,18 @@ def score_map(
         "z": cells.astype(np.float32),
         "zmin": -limit,
         "zmax": limit,
-        "colorbar": colour_bar(theme, "score"),
+        "colorbar": matrix.colour_bar(theme, "score"),
         "hovertemplate": None,
         "hoverinfo": "skip",
     }
     if layout["width"] is not None:  # cells are LARGEST_CELL wide
-        heat_map |= {"texttemplate": "%{z:.2f}", "textfont": {"size": round(LARGEST_CELL / 4)}}
+        heat_map |= {
+            "texttemplate": "%{z:.2f}",
+            "textfont": {"size": round(matrix.LARGEST_CELL / 4)},
+        }
         layout["meta"]["readable"] = layout["width"]
     targets = [
-        Target(
+        matrix.Target(
             x,
             y,
             f"{y},{x}",
@@ -212,4 +203,4 @@ def score_map(
         for y, x in np.ndindex(*cells.shape)
     ]
     layout |= {"hoverdistance": -1}
-    return new_figure(theme, [heat_map, click_targets(targets)], layout)
+    return new_figure(theme, [heat_map, matrix.click_targets(targets)], layout)

@@ -16,19 +16,9 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from headwise.model.interface import Head, Kind
+from headwise.viz_app.figures import matrix
 from headwise.viz_app.figures.checkpoint_lines import StepColumns
 from headwise.viz_app.figures.early import cells_image
-from headwise.viz_app.figures.matrix import (
-    Target,
-    bar_ticks,
-    click_targets,
-    colour_bar,
-    frame,
-    heat_map,
-    masked_cells,
-    printed_bar,
-    selectable_cells,
-)
 from headwise.viz_app.figures.theme import (
     Properties,
     Scale,
@@ -108,7 +98,7 @@ def mosaic(
     across = [head * (keys + 1) + (keys - 1) / 2 for head in range(heads)]
     down = [layer * (queries + 1) + (queries - 1) / 2 for layer in range(layers)]
     targets = [
-        Target(x, y, f"{layer},{head}", f"layer {layer + 1} · head {head + 1}")
+        matrix.Target(x, y, f"{layer},{head}", f"layer {layer + 1} · head {head + 1}")
         for layer, y in enumerate(down)
         for head, x in enumerate(across)
     ]
@@ -118,22 +108,22 @@ def mosaic(
     if selected is not None:
         layer, head = selected
         x, y = head * (keys + 1) - 0.5, layer * (queries + 1) - 0.5
-        shapes.append(frame((x, x + keys), (y, y + queries), theme=theme))
+        shapes.append(matrix.frame((x, x + keys), (y, y + queries), theme=theme))
     # What its tables are named by. (`meta` of the layout is the width alone on a page.)
     tiles = {"rows": list(rows), "columns": list(columns), "signed": signed}
     named: Properties = {"showscale": False, "meta": {"tiles": tiles}}
-    bar = printed_bar(
+    bar = matrix.printed_bar(
         "difference" if signed else by_root("weight"),
         limits=(-1 if signed else 0, 1),
         scale=scale,
-        ticks=bar_ticks(signed, tall * layers),
+        ticks=matrix.bar_ticks(signed, tall * layers),
         theme=theme,
     )
     return new_figure(
         theme,
         [
-            heat_map(cells, (0, 255), _with_masked(scale, theme), **named),
-            click_targets(targets),
+            matrix.heat_map(cells, (0, 255), _with_masked(scale, theme), **named),
+            matrix.click_targets(targets),
             bar,
         ],
         {
@@ -177,7 +167,7 @@ def cost_map(
     limit = max((float(np.abs(cells).max()) for cells in costs.values()), default=0) or 1.0
     limits, scale = (-limit, limit), difference_scale(theme)
     data, layout = _kinds(costs, "{:+.3g} nats", limits, scale, names, selected, theme)
-    bar = printed_bar("cost (nats)", limits=limits, scale=scale, theme=theme)
+    bar = matrix.printed_bar("cost (nats)", limits=limits, scale=scale, theme=theme)
     return new_figure(theme, [*data, bar], layout)
 
 
@@ -206,7 +196,7 @@ def distance_map(
         written = {"text": text, "textfont": {"size": 11, "color": ink}, "meta": {"other": other}}
         data.append({"type": "scatter", **places, **written})
     ticks, name = (0, 0.25, 1), by_root("distance")
-    bar = printed_bar(name, limits=(0, 1), scale=scale, ticks=ticks, theme=theme)
+    bar = matrix.printed_bar(name, limits=(0, 1), scale=scale, ticks=ticks, theme=theme)
     return new_figure(theme, [*data, bar], layout)
 
 
@@ -233,13 +223,13 @@ def _kinds(
             value = of_kind[layer, head]
             words = "no value" if math.isnan(value) else written.format(value)
             text = f"layer {layer + 1} · head {head + 1}: {words}"
-            targets.append(Target(width + head, layer, f"{kind},{layer},{head}", text))
+            targets.append(matrix.Target(width + head, layer, f"{kind},{layer},{head}", text))
         ticks |= {width + head: str(head + 1) for head in range(heads)}
         middles[kind] = width + (heads - 1) / 2
         width += heads + 1
     cells = np.concatenate(columns[:-1], axis=1).astype(np.float32)
     name = ",".join(map(str, selected or ()))
-    cell_map, markers, frames = selectable_cells(
+    cell_map, markers, frames = matrix.selectable_cells(
         cells, targets, limits=limits, scale=scale, selected=name, theme=theme
     )
     pixels = min(_LARGEST_CELL, _WIDTH / cells.shape[1])
@@ -307,7 +297,7 @@ def head_matrix(
     limit = 1.0 if values == "share" else float(np.abs(finite).max(initial=0.0)) or 1.0
     signed = values == "signed"
     targets = [
-        Target(
+        matrix.Target(
             column,
             place,
             ",".join(map(str, (*head, step))),
@@ -316,7 +306,7 @@ def head_matrix(
         for head, name, words, place in zip(rows.heads, rows.names, rows.words, places, strict=True)
         for column, step in enumerate(steps)
     ]
-    cell_map, markers, frames = selectable_cells(
+    cell_map, markers, frames = matrix.selectable_cells(
         cells,
         targets,
         limits=(-limit if signed else 0, limit),
@@ -331,7 +321,7 @@ def head_matrix(
     beside = {"xref": "x domain", "x": 0, "xanchor": "left", "xshift": -4}
     return new_figure(
         theme,
-        [cell_map, masked_cells(there, theme) | gaps, markers | {"hoverlabel": label}],
+        [cell_map, matrix.masked_cells(there, theme) | gaps, markers | {"hoverlabel": label}],
         {
             **columns.layout(top=columns.labels, bottom=8, height=_CHECKPOINT_ROW * len(cells)),
             "hoverdistance": -1,
@@ -357,7 +347,7 @@ def _bar(values: MeasureRange, limit: float, measured: str, theme: Theme) -> Pro
     signed = values == "signed"
     shares = (-1, -0.25, 0, 0.25, 1) if signed else (0, 0.1, 0.25, 0.5, 1)
     ticks = [share * limit for share in shares]
-    bar = colour_bar(theme, by_root(measured), ticks)
+    bar = matrix.colour_bar(theme, by_root(measured), ticks)
     if values != "share":
         sign = "+" if signed else ""
         bar["ticktext"] = [f"{tick:{sign}.2g}" if tick else "0" for tick in ticks]

@@ -13,24 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from headwise.viz_app.figures.matrix import (
-    COLOUR_BAR,
-    MARK,
-    MapAxes,
-    Target,
-    click_targets,
-    colour_bar,
-    frame,
-    heat_map,
-    key_axis,
-    label_width,
-    labels_width,
-    masked_cells,
-    matrix,
-    row_axis,
-    row_pixels,
-    token_axis,
-)
+from headwise.viz_app.figures import matrix
 from headwise.viz_app.figures.theme import (
     ALLOWED,
     Properties,
@@ -60,7 +43,7 @@ def attention_map(
     column: int | None = None,
     measured: str = "weight",
     query: str = "query",
-    **axes: Unpack[MapAxes],
+    **axes: Unpack[matrix.MapAxes],
 ) -> go.Figure:
     """Draw one attention map on the fixed range 0 to 1.
     Trace 0 is the map at full resolution, (Q, M). With a ``selected`` row, each row has a mark left
@@ -68,9 +51,9 @@ def attention_map(
     key."""
     theme, shapes = axes["theme"], []
     hover = f"{query} %{{y}}<br>key %{{x}}<br>{escape_plotly(measured)} %{{z:.3r}}"
-    data, layout = matrix(weights, measured=measured, hover=hover, **axes)
+    data, layout = matrix.labelled(weights, measured=measured, hover=hover, **axes)
     if selected is not None:
-        more = max(0, label_width(axes["rows"]) + _MARK - layout["margin"]["l"])
+        more = max(0, matrix.label_width(axes["rows"]) + _MARK - layout["margin"]["l"])
         layout["margin"]["l"] += more
         layout["meta"]["readable"] += more
         if layout["width"] is not None:
@@ -82,10 +65,12 @@ def attention_map(
             for marked, colour in ((others, theme.line), ([selected], theme.accent))
         ]
         framed = (selected - 0.5, selected + 0.5)
-        shapes.append(frame((0, 1), framed, theme=theme, width=1.5, xref="x domain", yref="y"))
+        shapes.append(
+            matrix.frame((0, 1), framed, theme=theme, width=1.5, xref="x domain", yref="y")
+        )
     if column is not None:
         framed = (column - 0.5, column + 0.5)
-        shapes.append(frame(framed, (0, 1), theme=theme, width=1, xref="x", yref="y domain"))
+        shapes.append(matrix.frame(framed, (0, 1), theme=theme, width=1, xref="x", yref="y domain"))
     return new_figure(theme, data, layout | {"shapes": shapes})
 
 
@@ -95,13 +80,13 @@ def row_marks(rows: Sequence[int], count: int, colour: str) -> Properties:
     path = " ".join(f"M-{_MARK},{row - half} L-3,{row} L-{_MARK},{row + half} Z" for row in rows)
     place = {"xref": "x domain", "xsizemode": "pixel", "xanchor": 0, "yref": "y"}
     filled = {"fillcolor": colour, "line": {"width": 0}}
-    return {"type": "path", "name": MARK, "path": path, **place, **filled}
+    return {"type": "path", "name": matrix.MARK, "path": path, **place, **filled}
 
 
-def difference_map(difference: Floats, **axes: Unpack[MapAxes]) -> go.Figure:
+def difference_map(difference: Floats, **axes: Unpack[matrix.MapAxes]) -> go.Figure:
     """Draw the difference of two attention maps, (Q, M), on the fixed range -1 to 1."""
     hover = "query %{y}<br>key %{x}<br>difference %{z:+.3r}"
-    drawn = matrix(difference, measured="difference", hover=hover, signed=True, **axes)
+    drawn = matrix.labelled(difference, measured="difference", hover=hover, signed=True, **axes)
     return new_figure(axes["theme"], *drawn)
 
 
@@ -111,7 +96,7 @@ def share_map(
     names: NDArray[np.str_],
     hover: NDArray[np.str_],
     selected: str = "",
-    **axes: Unpack[MapAxes],
+    **axes: Unpack[matrix.MapAxes],
 ) -> go.Figure:
     """Draw restored shares, (rows, columns), on the fixed range -1 to 1; NaN is drawn apart.
     A share is 0 where a patch changes nothing, 1 where it brings B's answer back; one beyond the
@@ -120,28 +105,30 @@ def share_map(
     theme, there = axes["theme"], np.isfinite(shares)
     axes["allowed"] = there
     cells = np.where(there, shares, 0)
-    data, layout = matrix(cells, measured="restored share", hover="", signed=True, **axes)
+    data, layout = matrix.labelled(cells, measured="restored share", hover="", signed=True, **axes)
     data[0] |= {"xgap": 1, "ygap": 1}
     targets = [
-        Target(x, y, str(names[y, x]), escape_lines(str(hover[y, x]).split("\n")))
+        matrix.Target(x, y, str(names[y, x]), escape_lines(str(hover[y, x]).split("\n")))
         for y, x in np.argwhere(there).tolist()
     ]
     frames = [
-        frame((x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme)
+        matrix.frame((x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme)
         for x, y, name, _ in targets
         if name == selected
     ]
     layout |= {"hoverdistance": -1, "shapes": frames}
-    return new_figure(theme, [*data, click_targets(targets)], layout)
+    return new_figure(theme, [*data, matrix.click_targets(targets)], layout)
 
 
-def ratio_map(ratios: Floats, dimensions: NDArray[np.int64], **axes: Unpack[MapAxes]) -> go.Figure:
+def ratio_map(
+    ratios: Floats, dimensions: NDArray[np.int64], **axes: Unpack[matrix.MapAxes]
+) -> go.Figure:
     """Draw the largest numbers of a stream over the median of their layer, (L + 1, n).
     The scale goes from 0 to the largest ratio. Where the mouse rests, the dimension is said."""
     limit = float(np.nanmax(ratios, initial=1.0))
     hover = "%{y}<br>%{x}<br>largest |x|: %{z:.1f} times the median, in dimension %{customdata}"
-    [cells], layout = matrix(ratios, measured="ratio", hover=hover, **axes)
-    bar = colour_bar(axes["theme"], by_root("ratio"), [0, int(limit / 4), int(limit)])
+    [cells], layout = matrix.labelled(ratios, measured="ratio", hover=hover, **axes)
+    bar = matrix.colour_bar(axes["theme"], by_root("ratio"), [0, int(limit / 4), int(limit)])
     cells |= {"zmax": limit, "customdata": dimensions + 1, "colorbar": bar}
     return new_figure(axes["theme"], [cells], layout)
 
@@ -150,11 +137,11 @@ def similarity_map(
     similarity: Floats, *, labels: Sequence[str], theme: Theme, width: int = 640
 ) -> go.Figure:
     """Draw cosine similarities of tokens, (n, n), on the fixed range -1 to 1."""
-    axes = MapAxes(
+    axes = matrix.MapAxes(
         rows=labels, columns=labels, row_title="", column_title="", theme=theme, width=width
     )
     hover = "%{y}<br>%{x}<br>cosine %{z:.3r}"
-    drawn = matrix(similarity, measured="cosine", hover=hover, signed=True, **axes)
+    drawn = matrix.labelled(similarity, measured="cosine", hover=hover, signed=True, **axes)
     return new_figure(theme, *drawn)
 
 
@@ -169,7 +156,7 @@ def mask_map(
 ) -> go.Figure:
     """Draw a mask, bool (Q, M): allowed cells in one colour, masked ones grey, crossed if large.
     Cells are square. Trace 0 is the mask, 1 = may attend; the last trace has the crosses."""
-    axes = MapAxes(
+    axes = matrix.MapAxes(
         rows=rows,
         columns=columns,
         row_title=titles[0],
@@ -179,7 +166,7 @@ def mask_map(
         width=width,
     )
     hover = "query %{y}<br>key %{x}<br>%{z} (1: may attend, 0: masked)"
-    data, layout = matrix(allowed.astype(np.float32), measured="", hover=hover, **axes)
+    data, layout = matrix.labelled(allowed.astype(np.float32), measured="", hover=hover, **axes)
     margin = layout["margin"]
     cell = min(_LARGEST_OF_MASK, (width - margin["l"] - _RIGHT_OF_MASK) / len(columns))
     crossed = cell >= _SMALLEST_CROSSED
@@ -189,8 +176,8 @@ def mask_map(
     margin["r"] = max(_RIGHT_OF_MASK, _LEAST_WIDTH - margin["l"] - cell * len(columns))
     layout["width"] = round(margin["l"] + cell * len(columns) + margin["r"])
     layout["height"] = round(margin["t"] + cell * len(rows) + margin["b"])
-    layout["xaxis"] |= token_axis(columns, cell)
-    layout["yaxis"] |= token_axis(rows, cell)
+    layout["xaxis"] |= matrix.token_axis(columns, cell)
+    layout["yaxis"] |= matrix.token_axis(rows, cell)
     if crossed and not allowed.all():
         y, x = np.nonzero(~allowed)
         cross = {"symbol": "x-thin", "size": min(8, cell * 0.5)}
@@ -213,22 +200,22 @@ def vector_map(
     ``apart`` is a row that has a limit of its own, drawn over it by trace 1, and that limit. Rows
     take about as many pixels as there is ``room``."""
     scale, hover = difference_scale(theme), "%{y}<br>dimension %{x}<br>%{z:.3r}"
-    z, bar = vectors.astype(np.float32), colour_bar(theme, "value")
-    data = [heat_map(z, (-limit, limit), scale, hover=hover, colorbar=bar)]
+    z, bar = vectors.astype(np.float32), matrix.colour_bar(theme, "value")
+    data = [matrix.heat_map(z, (-limit, limit), scale, hover=hover, colorbar=bar)]
     if apart is not None:
         row, own = apart
         alone = {"y": [row], "showscale": False}
-        data.append(heat_map(z[[row]], (-own, own), scale, hover=hover, **alone))
-    pixels = row_pixels(len(labels), room=room, most=22)
+        data.append(matrix.heat_map(z[[row]], (-own, own), scale, hover=hover, **alone))
+    pixels = matrix.row_pixels(len(labels), room=room, most=22)
     layout = {
         "height": round(46 + pixels * len(labels)),
-        "margin": {"l": label_width(labels), "r": COLOUR_BAR, "t": 6, "b": 40},
+        "margin": {"l": matrix.label_width(labels), "r": matrix.COLOUR_BAR, "t": 6, "b": 40},
         "xaxis": {
             "title": {"text": "dimension", "standoff": 4},
             # Where only the options of a chart change, Plotly does not find it again by itself.
             "range": [-0.5, vectors.shape[1] - 0.5],
         },
-        "yaxis": row_axis(labels, pixels),
+        "yaxis": matrix.row_axis(labels, pixels),
     }
     return new_figure(theme, data, layout)
 
@@ -275,7 +262,7 @@ def score_stages(
     stages = np.stack([*made, np.where(allowed, made[-1], np.nan)])
     rows, weights = len(stages), np.asarray(weights, np.float32)
     limit = float(np.abs(stages[:-1]).max()) or 1.0
-    left, top = label_width(names), label_width(columns)
+    left, top = matrix.label_width(names), matrix.label_width(columns)
     cell = min(_LARGEST_STAGE, max(1.0, (_STAGES_WIDTH - left - 12) / len(columns)))
     given: Properties = {
         "hover": "%{y}<br>key %{x}<br>%{z:.3r}",
@@ -283,28 +270,32 @@ def score_stages(
         "ygap": 3,
         "showscale": False,
     }
-    readable = left + labels_width(columns, cell) + 12
+    readable = left + matrix.labels_width(columns, cell) + 12
     if cell >= _WITH_NUMBER:
         given |= {"texttemplate": "%{z:.2f}", "textfont": {"size": 11}}
         readable = left + _WITH_NUMBER * len(columns) + 12
     data: list[Properties] = [
-        heat_map(stages, (-limit, limit), difference_scale(theme), y=list(range(rows)), **given),
-        heat_map(weights[None], (0, 1), weight_scale(theme), y=[rows], **given),
+        matrix.heat_map(
+            stages, (-limit, limit), difference_scale(theme), y=list(range(rows)), **given
+        ),
+        matrix.heat_map(weights[None], (0, 1), weight_scale(theme), y=[rows], **given),
     ]
     if not allowed.all():
         both = np.broadcast_to(allowed, (2, len(allowed)))
-        data.append(masked_cells(both, theme) | {"y": [rows - 1, rows], "xgap": 1, "ygap": 3})
+        data.append(
+            matrix.masked_cells(both, theme) | {"y": [rows - 1, rows], "xgap": 1, "ygap": 3}
+        )
     frames = []
     if selected is not None:
         framed = (selected - 0.5, selected + 0.5)
-        frames.append(frame(framed, (-0.5, rows + 0.5), theme=theme, width=2))
+        frames.append(matrix.frame(framed, (-0.5, rows + 0.5), theme=theme, width=2))
     layout = {
         "height": round(top + (rows + 1) * _STAGE + 10),
         "width": round(left + cell * len(columns) + 12) if cell == _LARGEST_STAGE else None,
         "margin": {"l": left, "r": 12, "t": top, "b": 10},
         "meta": {"readable": readable},
-        "xaxis": key_axis(columns, cell),
-        "yaxis": {**row_axis(names, _STAGE), "range": [rows + 0.5, -0.5]},
+        "xaxis": matrix.key_axis(columns, cell),
+        "yaxis": {**matrix.row_axis(names, _STAGE), "range": [rows + 0.5, -0.5]},
         "shapes": frames,
     }
     return new_figure(theme, data, layout)

@@ -278,7 +278,7 @@ class MapAxes(TypedDict):
     picture has one."""
 
 
-def matrix(
+def labelled(
     cells: Floats, *, measured: str, hover: str, signed: bool = False, **axes: Unpack[MapAxes]
 ) -> tuple[list[Properties], Properties]:
     """Return traces and layout of labelled cells, on the range 0 to 1, or -1 to 1 where ``signed``.
