@@ -28,8 +28,7 @@ Aggregate = Literal["head", "mean", "max", "rollout"]
 
 def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
     """Combine the heads of a layer into one map, or choose one head: (H, Q, M) → (Q, M).
-    Rows of a head and of the mean sum to what those of the heads do, 1 but for half an attention;
-    rows of the maximum to as much or more."""
+    Rows sum to what those of the heads do, 1 but for half an attention; of the maximum to more."""
     if how == "mean":
         return layer.mean(axis=0)
     if how == "max":
@@ -43,9 +42,8 @@ def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
 
 def to_words(weights: Floats, queries: Sequence[Word], keys: Sequence[Word]) -> Floats:
     """Turn maps between tokens into maps between words: (…, Q, M) → (…, query words, key words).
-    Weights are summed over the tokens of a key word and averaged over the tokens of a query word,
-    so that rows still sum to 1 (Clark et al. 2019, section 3.1). ValueError if the words do not
-    cover all tokens in order."""
+    Weights are summed over key tokens and averaged over query tokens (Clark et al. 2019, section
+    3.1). ValueError if the words do not cover all tokens in order."""
     _require_cover(queries, weights.shape[-2], "query")
     _require_cover(keys, weights.shape[-1], "key")
     by_key = np.add.reduceat(weights, [word.start for word in keys], axis=-1)
@@ -81,8 +79,7 @@ def causal_word_mask(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarra
 
 def max_pool(maps: Floats, most: int = 40) -> Floats:
     """Shrink maps to at most ``most`` cells a side: (…, Q, M) → (…, ≤ most, ≤ most).
-    Each cell is the maximum over a block; blocks are of equal size, the last may be smaller. A map
-    that is small enough is returned unchanged."""
+    A cell is the maximum over a block, all of one size but the last. Small maps are unchanged."""
     if most < 1:
         raise ValueError(f"most: expected 1 or more, got {most}")
     height, width = (math.ceil(cells / most) for cells in maps.shape[-2:])
@@ -123,9 +120,7 @@ class MapFacts:
     row: int  # the query of the largest weight
     column: int  # the key of the largest weight
     evenness: float
-    """Mean entropy of a row, divided by the largest possible: 1 is the same weight for all keys.
-
-    A row that does not sum to 1, that of a half of an attention, is divided by its sum."""
+    """Mean entropy of a row, as a share of itself, divided by the largest possible: 1 is even."""
     even_weight: float  # weight that each key would have on average if every row were even
     special: float  # share of the weight on special tokens, such as ``</s>``
     punctuation: float | None  # share of the weight on punctuation marks; None if there are none
@@ -136,9 +131,8 @@ class MapFacts:
 def map_facts(
     weights: Floats, keys: Tokens, *, allowed: NDArray[np.bool_] | None, own_keys: bool
 ) -> MapFacts | None:
-    """Compute the facts of a map of single tokens, (Q, M); None if no row has two allowed keys.
-    Rows with only one allowed key do not count: their weight is always 1. ``keys`` are the M tokens
-    of the columns; ``own_keys`` says that key i is the token of query i, as in self-attention."""
+    """Compute the facts of a map of single tokens, (Q, M), over rows with several allowed keys;
+    None if there are none. ``own_keys``: key i is the token of query i, as in self-attention."""
     may = np.ones(weights.shape, bool) if allowed is None else allowed
     count = may.sum(axis=1)
     rows = np.flatnonzero(count > 1)
@@ -168,9 +162,8 @@ def most_on_punctuation(
     attention: Mapping[Kind, Floats], keys_of: Callable[[Kind], Tokens]
 ) -> tuple[Head, float] | None:
     """Return the head that rests most on punctuation marks, and its share of the weight there.
-    The share is a mean over rows, also over those in which the mask forbids every mark. None if
-    there is no mark among the keys. ``attention`` has the maps of all heads, (L, H, Q, M), and
-    ``keys_of`` returns the M tokens at the columns of a kind's maps."""
+    The share is a mean over rows, masked ones too; None if no key is a mark. ``attention`` has maps
+    (L, H, Q, M), whose columns are ``keys_of`` a kind."""
     shares: dict[Head, float] = {}
     for kind, maps in attention.items():
         causal = np.tri(maps.shape[-1], dtype=bool) if kind == "decoder_self" else None

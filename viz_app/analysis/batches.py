@@ -10,9 +10,9 @@ TokenIds = tuple[int, ...]
 def batch_of_lengths(
     source: TokenIds, samples: Sequence[TokenIds], *, size: int = 3
 ) -> tuple[TokenIds, ...]:
-    """Choose up to ``size`` sentences of different lengths, beginning with ``source``.
-    Samples whose length is nearest to the source's come first, a shorter one before a longer. If
-    there are too few, the source is added with tokens before its last one removed."""
+    """Choose up to ``size`` sentences of different lengths: ``source``, then samples nearest in
+    length, shorter first. Too few are made up by leaving out the source's tokens before its
+    last."""
     by_length: dict[int, TokenIds] = {}
     for ids in samples:
         by_length.setdefault(len(ids), ids)

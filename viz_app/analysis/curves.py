@@ -92,8 +92,8 @@ def find_overfitting(valid: Curve, train: Curve) -> OverfittingOnset | None:
 
 def find_overfitting_in(curves: Mapping[str, Curve]) -> OverfittingOnset | None:
     """Find where a training overfits from its curves, under the names of the log.
-    Train loss is that of the sample of training pairs, which is measured as validation loss is;
-    where a milestone lacks it, as in older logs and those of others, that of the batches."""
+    Train loss is that of the sample of training pairs or, where a milestone lacks it, of
+    batches."""
     valid, sample = curves["valid_loss"], curves["train_sample_loss"]
     sampled = bool(np.isin(valid.steps, sample.steps).all())
     return find_overfitting(valid, sample if sampled else curves["train_loss"])
@@ -139,7 +139,8 @@ class Progress:
         if self.loss is not None:
             parts.append(f"loss {self.loss:.3g}")
         if self.speed is not None:
-            parts.append(f"{_two_digits(self.speed):,} tokens/s")
+            two_digits = round(self.speed, min(2 - len(str(int(self.speed))), 0))
+            parts.append(f"{int(two_digits):,} tokens/s")
         if self.seconds is not None:
             parts.append(f"{duration(self.seconds)} left")
         return ", ".join(parts)
@@ -160,11 +161,6 @@ def progress(rows: Iterable[LogRow], steps: int) -> Progress | None:
         left = max(steps - step, 0) * tokens_a_step / speed
         seconds = left if math.isfinite(left) else None  # a log may say anything
     return Progress(step, steps, float(losses[-1]) if len(losses) else None, speed, seconds)
-
-
-def _two_digits(number: float) -> int:
-    """Round to two significant digits, or to a whole number."""
-    return int(round(number, min(2 - len(str(int(number))), 0)))
 
 
 def duration(seconds: float) -> str:

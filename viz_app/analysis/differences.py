@@ -18,9 +18,8 @@ UNKNOWN = "<unk>"  # text of a word that is not in a vocabulary
 
 
 def jensen_shannon(a: Floats, b: Floats) -> Floats:
-    """Compute the Jensen-Shannon distance along the last axis: (…, M), (…, M) → (…).
-    It is the square root of the divergence to base 2, which is a metric (Endres and Schindelin
-    2003): 0 for equal rows, 1 for rows that share no key."""
+    """Compute the Jensen-Shannon distance (Endres and Schindelin 2003): (…, M), (…, M) → (…).
+    0 is equal, 1 no key in common: the square root of the divergence to base 2, a metric."""
     from scipy.special import rel_entr  # imported late: only comparisons need it
 
     # SciPy's jensenshannon is NaN where rounding makes the divergence of near rows negative.
@@ -56,10 +55,8 @@ def pool_differences(maps: Floats, most: int = 40) -> Floats:
 
 
 def first_word_mismatch(a: Trace, b: Trace, names: tuple[str, str], *, folded: bool) -> str:
-    """Describe the first word in which two traces differ; an empty string if all words match.
-    Maps between words can be compared cell by cell only if the words match. The traces are of the
-    same sentences, made with two tokenizers, and the description has their ``names``. ``folded``
-    ignores case, as for a tokenizer that lower-cases."""
+    """Describe the first word in which two traces of the same sentences, by two tokenizers, differ;
+    "" if all match, so that maps can be compared. ``folded`` ignores case."""
     sources, targets = (a.source, b.source), (a.predicted, b.predicted)
     return _first_mismatch(sources, "source", names, folded=folded) or _first_mismatch(
         targets, "target", names, folded=folded

@@ -51,9 +51,9 @@ def nearest_neighbours(
 
 
 def nearest_by_chance(table: Floats, id: int, *, among: NDArray[np.bool_]) -> float:
-    """Return the largest cosine to row ``id`` if the other rows had nothing to do with it.
-    In each column the numbers of the rows ``among``, bool (V,), are shuffled, with a fixed seed, so
-    that each dimension is distributed as before and no row has a meaning. NaN without rows."""
+    """Return the largest cosine to row ``id`` if other rows had nothing to do with it: columns of
+    the rows ``among``, bool (V,), are shuffled, each by itself, with a fixed seed. NaN without
+    rows."""
     rows = table[among]
     if not len(rows):
         return float("nan")
@@ -73,9 +73,8 @@ class SimilarPairs:
 def similar_pairs(
     table: Floats, *, count: int, among: NDArray[np.bool_], block: int = 512
 ) -> SimilarPairs:
-    """Find up to ``count`` pairs of rows of a table (V, D) with the largest cosine, each pair once.
-    ``among``, bool (V,), says from which rows to choose. At most ``block`` × V cosines are in
-    memory at a time."""
+    """Find up to ``count`` pairs of rows of a table (V, D), among some, with the largest cosine.
+    ``among`` is bool (V,). At most ``block`` × V cosines are in memory at a time."""
     ids = np.flatnonzero(among)
     unit = _unit(table[ids])
     first, second = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -116,9 +115,8 @@ class Components:
 
 def principal_components(rows: Floats) -> Components:
     """Project rows (n, D) onto their first two principal components.
-    They are eigenvectors of the covariance (D, D), computed in float64: the same as by a singular
-    value decomposition, but fast for many rows. Signs are chosen so that the largest entry of a
-    component is positive. With only one row or dimension, missing components are 0."""
+    These are eigenvectors of the covariance, in float64, which is fast for many rows; the largest
+    entry of each is positive. With one row or dimension, missing ones are 0."""
     centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
     values, vectors = np.linalg.eigh(centred.T @ centred)  # the largest last
     values, vectors = values[::-1][:2].clip(0), vectors[:, ::-1][:, :2]  # (2,), (D, 2)
@@ -144,9 +142,8 @@ def digit_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def frequency_groups(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
-    """Group tokens by the number of digits of their counts: the group of each, (n,), and names.
-    Group 0 is for tokens that never occur. Groups begin at the rarest token and end at the most
-    frequent one, so that colours differ as much as possible."""
+    """Group tokens by the digits of their counts, from the rarest to the most frequent one: the
+    group of each, (n,), and names. Group 0 is for tokens that never occur."""
     digits = digit_counts(counts)
     least, most = int(digits[digits > 0].min(initial=99)), int(digits.max())
     names = [f"{10 ** (n - 1):,} to {10**n - 1:,} times" for n in range(least, most + 1)]
@@ -176,9 +173,8 @@ def pair_cosines(tables: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> 
 
 
 def rotate_onto(rows: Floats, onto: Floats) -> Floats:
-    """Centre rows (n, D) and rotate or reflect them onto other centred rows of the same shape.
-    The orthogonal matrix R minimises ‖rows R − onto‖ (orthogonal Procrustes problem, Schoenemann
-    1966). Distances and angles between rows do not change."""
+    """Centre rows (n, D), and rotate or reflect them onto other centred rows of the same shape,
+    which keeps distances and angles (orthogonal Procrustes problem, Schoenemann 1966)."""
     from scipy.linalg import orthogonal_procrustes  # imported late: only one page needs it
 
     if rows.shape != onto.shape:

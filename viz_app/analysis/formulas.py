@@ -48,6 +48,7 @@ class ModuleDescription:
     formula: str
 
 
+_BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _ACTIVATION_NAMES = {"relu": "ReLU", "silu": "Swish", "swish": "Swish", "tanh": "tanh"}
 
 
@@ -286,9 +287,9 @@ def _layer(stack: str, index: int, model: Description) -> ModuleDescription:
 def _attention(kind: str, name: str, model: Description) -> ModuleDescription:
     mask = " + mask" if kind == "decoder" else ""
     bias = " + b_O" if model.attention_bias else ""
-    heads = model.heads(_kind(kind))
     scores = _scores(kind, model)
-    several = f"headᵢ = softmax({scores}{mask})V; Concat(head₁ … head{_below(heads)}) W_O"
+    last = str(model.heads(_kind(kind))).translate(_BELOW)
+    several = f"headᵢ = softmax({scores}{mask})V; Concat(head₁ … head{last}) W_O"
     half = "; half of one softmax over target and source" * _is_half(model, kind)
     return ModuleDescription(_title(name), _WHAT_ATTENTION[kind] + half, several + bias)
 
@@ -311,7 +312,3 @@ def _projection(name: str, attention: str, model: Description) -> ModuleDescript
     if model.head_norms and name != "value":
         made = f"{norm_name(model)}({made}) of each head"
     return ModuleDescription(title, "", f"{letter} = {made}")
-
-
-def _below(number: int) -> str:
-    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))

@@ -27,9 +27,8 @@ def rank_heads(
     descending: bool = True,
     least: float | None = None,
 ) -> list[tuple[Head, float]]:
-    """Sort heads of some kinds by one measure, (L, H) of each kind.
-    Those without a value (NaN) or below ``least`` are left out. Equal ones, as ``model/ties.py``
-    says, stay in order of kind, layer and head."""
+    """Sort heads of some kinds by one measure, (L, H) of each kind; equal ones stay in order.
+    Those without a value (NaN) or below ``least`` are left out."""
     found: list[tuple[Head, float]] = [
         (Head(kind, layer, head), float(value))
         for kind in KINDS
@@ -51,10 +50,8 @@ def independent_errors(errors: Sequence[float]) -> NDArray[np.float64]:
 def rank_ranges(
     values: Sequence[float], difference_errors: NDArray[np.float64]
 ) -> list[tuple[int, int]]:
-    """Return between which ranks each value may be, 1 for the largest.
-    Two values cannot be told apart if they differ by less than twice the standard error of their
-    difference, (n, n). The highest rank of a value follows all that are surely larger, the lowest
-    precedes all that are surely smaller."""
+    """Return between which ranks each value may be, 1 for the largest: behind all that are surely
+    larger and before all surely smaller, by twice the standard error of a difference, (n, n)."""
     at = np.asarray(values, np.float64)
     surely = at[:, None] - at > 2 * difference_errors  # row above column
     return [
@@ -78,9 +75,9 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 def rank_correlation_interval(
     first: Sequence[float], second: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the 95% interval of ``rank_correlation``, by 1,000 resamples of the pairs.
-    (The percentiles of Efron 1979.) NaN where there is no correlation, or all resamples are the
-    same, as at −1 and 1, where they say nothing."""
+    """Return the 95% interval of ``rank_correlation``, by 1,000 resamples of the pairs (Efron
+    1979's percentiles). NaN without a correlation, or where resamples are all the same, as at
+    ±1."""
     from scipy.stats import rankdata
 
     if math.isnan(rank_correlation(first, second)):
@@ -110,10 +107,8 @@ def correlation_in_words(first: Sequence[float], second: Sequence[float], of: st
 def emergence(
     steps: Sequence[int], distances: Sequence[Mapping[Kind, Floats]]
 ) -> dict[Kind, Floats]:
-    """Find the step at which each head emerges: kind → (L, H).
-    It is the first step at which the head is at least half as far from the first checkpoint as it
-    is at the last; NaN if it is no different at the last. ``steps`` of the checkpoints rise;
-    ``distances`` has that of each head from the first checkpoint, (L, H)."""
+    """Find the first step at which each head is at least half as far from the first checkpoint as
+    at the last: kind → (L, H); NaN if it is no different there. ``distances`` are by step."""
     found: dict[Kind, Floats] = {}
     for kind in KINDS:
         table = np.stack([of_kinds[kind] for of_kinds in distances])  # (steps, L, H)
@@ -125,8 +120,7 @@ def emergence(
 
 def head_table(columns: Sequence[Mapping[Kind, Floats] | None]) -> tuple[list[Head], Floats]:
     """Tabulate a measure, (L, H) for each kind and checkpoint: heads, and values (heads, columns).
-    Kinds for which the measure is undefined (NaN everywhere) have no rows. A checkpoint that was
-    not measured is None, and NaN in the table."""
+    Kinds without a value have no rows; a checkpoint that was not measured, None, is NaN."""
     known = [column for column in columns if column is not None]
     heads: list[Head] = []
     for kind in KINDS:

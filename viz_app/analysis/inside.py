@@ -28,10 +28,6 @@ from headwise.viz_app.records.trace import Floats
 Doubles = NDArray[np.float64]
 
 
-def _gelu(x: Doubles) -> Doubles:
-    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
-
-
 def _gelu_by_tanh(x: Doubles) -> Doubles:
     return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
@@ -42,7 +38,7 @@ def _swish(x: Doubles) -> Doubles:
 
 ACTIVATIONS: dict[str, Callable[[Doubles], Doubles]] = {
     "relu": lambda x: np.maximum(x, 0),
-    "gelu": _gelu,
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
     "gelu_new": _gelu_by_tanh,
     "gelu_pytorch_tanh": _gelu_by_tanh,
     "swish": _swish,
@@ -192,9 +188,8 @@ def _follow_scores(attention: AttentionSublayer, head: int, row: int) -> HeadSte
 
 def head_shares(attention: AttentionSublayer, row: int) -> HeadShares:
     """Split Concat(head_1, …, head_h) W_O (section 3.2.2) at one row into a sum over heads.
-    A head's share is part · output / ‖output‖², the length of its projection onto the output
-    relative to the output. Shares sum to 1; a negative one points against the output. All are 0 if
-    the output is 0. No head is ablated here, even if it was in the trace."""
+    A share is part · output / ‖output‖²: shares sum to 1, and one below 0 points against the
+    output. All are 0 if that is 0. No head is ablated here, even if it was in the trace."""
     heads = range(attention.n_heads)
     projection = attention.output_projection
     outputs = [follow_head(attention, head, row).output for head in heads]
@@ -209,9 +204,9 @@ def head_shares(attention: AttentionSublayer, row: int) -> HeadShares:
 
 
 def apply_norm(x: ArrayLike, norm: NormWeights) -> Doubles:
-    """Apply a norm, (…, D) → (…, D); Ba et al. (2016), equation 4.
-    ε is added to the variance, which is the mean square (divided by D, not D − 1), as in PyTorch. A
-    norm without a bias divides by the root mean square (Zhang & Sennrich 2019, equation 4)."""
+    """Apply a norm, (…, D) → (…, D): Ba et al. (2016), equation 4, with the mean square as
+    variance, as in PyTorch; without a bias by the root mean square (Zhang & Sennrich 2019, equation
+    4)."""
     x = np.asarray(x, np.float64)
     if norm.bias is None:
         scaled: Doubles = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + norm.epsilon)
@@ -224,8 +219,7 @@ def apply_norm(x: ArrayLike, norm: NormWeights) -> Doubles:
 
 def follow_residual(sublayer: Sublayer, output: ArrayLike, row: int) -> ResidualSteps:
     """Compute the residual connection and its norm at one row, from the sublayer's output, (D,).
-    To that of a half of an attention, the other half's is added. Post-norm is LayerNorm(x +
-    Sublayer(x)), section 3.1; pre-norm x + Sublayer(LayerNorm(x))."""
+    LayerNorm(x + Sublayer(x)) (3.1), pre-norm x + Sublayer(LayerNorm(x)); halves are added."""
     _require("row", row, len(sublayer.stream))
     stream = sublayer.stream[row].astype(np.float64)
     output = np.asarray(output, np.float64)
@@ -240,9 +234,8 @@ def follow_residual(sublayer: Sublayer, output: ArrayLike, row: int) -> Residual
 
 
 def follow_feed_forward(feed_forward: FeedForwardSublayer, row: int) -> FeedForwardSteps:
-    """Compute the feed-forward at one row: f(xW₁ + b₁)W₂ + b₂, equation 2 for f = ReLU.
-    A gated one multiplies f(…) by a second projection of x (Shazeer 2020). ValueError if f is not
-    in ``ACTIVATIONS``."""
+    """Compute the feed-forward at one row: f(xW₁ + b₁)W₂ + b₂, equation 2 for f = ReLU, gated as
+    Shazeer (2020) does. ValueError if f is not in ``ACTIVATIONS``."""
     _require("row", row, len(feed_forward.read))
     name, known = feed_forward.activation, ", ".join(ACTIVATIONS)
     if name not in ACTIVATIONS:

@@ -126,9 +126,8 @@ def next_token_label(token: str, *, spaced: bool) -> str:
 def vocabulary_labels(
     tokens: Sequence[str], *, spaced: bool, control_ids: Container[int] = ()
 ) -> tuple[str, ...]:
-    """Label each token of a vocabulary; those at ``control_ids`` stand for no text.
-    ``spaced`` says whether a token that begins a word has a space before it. Labels of tokens
-    without that space then begin with ``·``, so that ``the`` and ``·the`` differ."""
+    """Label each token of a vocabulary; those at ``control_ids`` stand for no text. Where words are
+    ``spaced``, ``·`` precedes a token without a space, so that ``the`` and ``·the`` differ."""
     return tuple(
         token_label(token)
         if not spaced or token.startswith(" ") or id in control_ids or _NO_TEXT.fullmatch(token)
@@ -179,9 +178,8 @@ def token_marks(
     kind: Kind, query: int, keys: Iterable[int]
 ) -> tuple[dict[int, str], dict[int, str]]:
     """Return the tokens to mark in the source and in the whole target, as index → mark.
-    Decoder row t consumes token t of the whole target (token 0 is ``<s>``) and predicts token t +
-    1. In cross-attention the predicted token is marked, in decoder self-attention the consumed one,
-    since its keys are consumed tokens too."""
+    Row t consumes token t of the target and predicts token t + 1: in cross-attention the predicted
+    one is marked, in decoder self-attention, whose keys are consumed, the consumed one."""
     source: dict[int, str] = {}
     target: dict[int, str] = {}
     queries = source if kind == "encoder_self" else target

@@ -209,9 +209,8 @@ def masked_keys(asked: Asked, *, row: RowWord = "chosen") -> Question:
 
 
 def hidden_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
-    """Ask which token a row could read off if nothing were masked; answered by a target token.
-    It is the token that the row has to predict, which the next row consumes. The last row's own is
-    consumed by none: the row before it is taken."""
+    """Ask which token a row could read off if nothing were masked: the one that it has to predict,
+    which the next row consumes. Answered by a target token; never of the last row."""
     trace = asked.trace
     at = min(asked.row_of(row), max(len(trace.predicted) - 2, 0))
     consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)

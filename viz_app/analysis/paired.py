@@ -48,17 +48,12 @@ def all_costs(costs: SentenceCosts) -> Floats:
     return np.concatenate([costs.costs[kind].reshape(len(costs.tokens), -1) for kind in KINDS], 1)
 
 
-def _influences(costs: _Numbers, tokens: NDArray[np.int32]) -> _Doubles:
-    """Return what each sentence adds to the error of each head's cost per token, (N, n)."""
-    table, counts = costs.astype(np.float64), tokens.astype(np.float64)
-    ratios = table.sum(axis=0) / counts.sum()
-    return np.asarray((table - ratios * counts[:, None]) / counts.sum())
-
-
 def difference_errors(costs: _Numbers, tokens: NDArray[np.int32]) -> _Doubles:
     """Return the standard error of the difference of each two heads' costs, (n, n).
     ``costs`` are those of the sentences, (N, n), with ``tokens`` (N,)."""
-    influences = _influences(costs, tokens)
+    table, counts = costs.astype(np.float64), tokens.astype(np.float64)
+    ratios = table.sum(axis=0) / counts.sum()
+    influences = (table - ratios * counts[:, None]) / counts.sum()  # of each sentence, (N, n)
     products = influences.T @ influences
     squares = np.diag(products)
     return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0)))

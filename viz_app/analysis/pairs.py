@@ -32,8 +32,7 @@ _Z = NormalDist().inv_cdf(0.975)  # standard deviations on either side of an int
 
 def accuracy(outcomes: Floats) -> Accuracy:
     """Return the mean of outcomes, (n,), with the 95% interval of Wilson (1927).
-    Halves make a count that need not be whole: the lower end is then that of the count rounded
-    down, the upper end that of it rounded up."""
+    Halves may leave a count between two: its ends are those of it rounded down, and up."""
     count, total = len(outcomes), float(np.asarray(outcomes, np.float64).sum())
     return Accuracy(total / count, *_wilson(total, count), count)
 

@@ -73,9 +73,8 @@ def order_of(recorded: Floats) -> Order | None:
 
 
 def similarity_by_distance(length: int, d_model: int) -> NDArray[np.float64]:
-    """Compute the dot product PE(p) · PE(p + k) for distances k from 0 to length − 1: (length,).
-    It is Σ cos(k / 10000^(2i/D)) for every p, since sin a sin b + cos a cos b = cos(a − b) for each
-    pair of dimensions; D / 2 at distance 0."""
+    """Compute the dot product PE(p) · PE(p + k) for k from 0 to length − 1, for every p: (length,).
+    It is Σ cos(k / 10000^(2i/D)), since sin a sin b + cos a cos b = cos(a − b)."""
     waves = np.cos(np.arange(length)[:, None] / _divisors(d_model))  # (length, D / 2)
     return np.asarray(waves.sum(axis=-1))
 
@@ -103,9 +102,8 @@ def bias_by_distance(
     bias: Floats, allowed: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], Floats, float]:
     """Read from recorded biases, (H, Q, M), what heads add to a score by the distance to the key.
-    Returns distances from query to key, key minus query, rising: (n,); the mean of the bias at
-    each, (H, n); and the largest difference of a single bias from it. Cells that the mask
-    ``allowed``, (Q, M), forbids do not count."""
+    Returns distances, key minus query, rising, (n,); the mean bias at each, (H, n); and the largest
+    difference of a bias from it. Cells that are not ``allowed``, (Q, M), do not count."""
     rows, columns = np.nonzero(allowed)
     between = columns - rows
     distances = np.unique(between)

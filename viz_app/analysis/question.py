@@ -58,9 +58,8 @@ def first_difference(target: Sequence[int], other: Sequence[int]) -> tuple[int, 
 
 
 def heaviest_row(weights: Floats, trace: Trace, kind: Kind) -> int:
-    """Return the row of the largest weight of a map, (Q, M), of a kind of attention.
-    A row whose weight is all on one key, as that of a masked first row must be, does not count
-    where there is another; then one of part of a word, or of a special token, does not."""
+    """Return the row of the largest weight of a map, (Q, M): of a whole word if possible, then of
+    any token, but for rows all on one key, as a masked first row must be."""
     largest = weights.max(axis=1)
     largest = np.where(largest < 0.9999, largest, 0)
     rows = trace.source if kind == "encoder_self" else trace.predicted
@@ -198,9 +197,8 @@ def numbers(
     note: str,
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Question:
-    """Ask for a number among others: the right one, and those that a mistake would give.
-    Those that are written as the right one are left out. ``note`` explains the right answer, and is
-    said of every answer."""
+    """Ask for a number among others, those that a mistake would give; one that is written as the
+    right one is left out. ``note`` explains the right answer, and is said of every answer."""
     labels = {written(right): right}
     for value in others:
         if np.isfinite(value):

@@ -213,9 +213,8 @@ _ALIKE = 0.005  # shares that differ by less are written alike
 
 
 def score_term(asked: Asked, *, row: RowWord = "chosen") -> Question:
-    """Ask which terms explain most of what tells keys apart in a row of scores.
-    A term explains the covariance with the scores, over the keys, divided by their variance.
-    ValueError if no key differs from the others."""
+    """Ask which terms explain most of what tells keys apart in a row of scores: the covariance with
+    the scores over their variance. ValueError if no key differs from the others."""
     place = asked.row_of(row)
     parts = asked.score_parts(asked.head, place)
     tables = parts.tables()

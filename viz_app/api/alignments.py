@@ -55,7 +55,8 @@ def align(
     """Align the words of pairs by a head of cross-attention, with the targets forced.
 
     A target word is linked to the source word with the largest weight. Words are those of the
-    tokenizers; ``<s>`` and ``</s>`` are none.
+    tokenizers; ``<s>`` and ``</s>`` are none. ValueError if there is no such head, or nothing says
+    which is best. DataError if a reference does not fit the pairs, or no pair can be aligned.
 
     Args:
         checkpoint: the checkpoint.
@@ -70,10 +71,6 @@ def align(
         of: "layers" to align by what the heads of a layer do together: the mean of their weights
             or, by value norm, the length of what they add together.
         columns: names of the two columns of a file, where they are not the languages.
-
-    Raises:
-        ValueError: if there is no such head, or nothing says which is best.
-        DataError: if a reference does not fit the pairs, or no pair can be aligned.
     """
     read = read_pairs(pairs, checkpoint.opened, columns=columns)
     links = _links(reference, len(read))

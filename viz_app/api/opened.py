@@ -53,11 +53,9 @@ class TraceOptions(TypedDict, total=False):
 @dataclass(frozen=True, repr=False)
 class OpenedCheckpoint(Checkpoint):
     """A loaded model with the tokenizers of its run: texts in, texts and arrays out.
-
     It is a ``Checkpoint``: ``model``, ``run``, ``step`` and ``sha256`` are there too, and functions
     that want a model take ``checkpoint.model``. Layers and heads are named as in ``cross.2.4``,
-    from 1, or as tuples from 0.
-    """
+    from 1, or as tuples from 0."""
 
     opened: Run
     """Where it is from."""
@@ -112,6 +110,8 @@ class OpenedCheckpoint(Checkpoint):
         """Translate a sentence, or force a target, and record all arrays of the pass.
 
         The trace names run, step and sha256 of this checkpoint; a notebook shows it as a map.
+        ValueError if source or target is empty or too long, there is no such head, or a strength or
+        place is out of range.
 
         Args:
             text: the source.
@@ -121,10 +121,6 @@ class OpenedCheckpoint(Checkpoint):
             strengths: factors of the outputs of heads, from -1 to 3: 0 is off, 1 the model.
             pinned: rows of attention weights that are set, as for ``turn``.
             top_k: how many of the likeliest tokens are named at each step.
-
-        Raises:
-            ValueError: if source or target is empty or too long, there is no such head, or a
-                strength or place is out of range.
         """
         if not isinstance(text, str):
             raise ValueError(f"text: expected one text, got a {type(text).__name__}")
@@ -143,40 +139,27 @@ class OpenedCheckpoint(Checkpoint):
         grad: bool = False,
     ) -> Pass:
         """Run once on sources and targets; return logits (B, T, V) and the tensors by hook point.
-
-        ``help(headwise.model.passes.run_with_cache)`` has the details.
-        """
+        ``help(headwise.model.passes.run_with_cache)`` has the details."""
         return run_with_cache(self.model, self.tokenizers, sources, targets, names=names, grad=grad)
 
     def edit(self, edits: Mapping[str, Edit | NamedEdit]) -> AbstractContextManager[None]:
         """Replace tensors by functions of them, within a ``with``: ``edit`` in ``model/hooks.py``.
-
-        Keys are names of hook points or patterns such as ``decoder.*.weights``; a function gets
-        the tensor and, if it takes two arguments, the name.
-        """
+        Keys are names of hook points or patterns such as ``decoder.*.weights``; a function gets the
+        tensor and, if it takes two arguments, the name."""
         return edit(self.model, edits)
 
     def ablate(self, heads: Collection[HeadLike]) -> AbstractContextManager[None]:
-        """Switch heads off, within a ``with``: their output is zero.
-
-        Raises:
-            ValueError: if there is no such head.
-        """
+        """Switch heads off, within a ``with``: their output is zero. ValueError without such a
+        head."""
         return ablate(self.model, heads)
 
     def turn(
         self, strengths: Mapping[HeadLike, float] = _NONE, pinned: Iterable[PinnedRow] = ()
     ) -> AbstractContextManager[None]:
         """Turn heads and pin rows of attention weights, within a ``with``.
-
-        Args:
-            strengths: factors of the outputs of heads, from -1 to 3: 0 is off, 1 the model.
-            pinned: head, row and the key that has all its weight, counted from 0; None in place
-                of the key spreads it evenly.
-
-        Raises:
-            ValueError: if there is no such head, or a strength or place is out of range.
-        """
+        Strengths are factors of the outputs of heads, from -1 to 3: 0 is off, 1 the model. What is
+        pinned is head, row and the key that has all its weight, counted from 0; None in place of
+        the key spreads it evenly. ValueError without such a head, or if one is out of range."""
         return turn(self.model, Turned.of(strengths, pinned))
 
     def why(
@@ -189,17 +172,11 @@ class OpenedCheckpoint(Checkpoint):
     ) -> Account:
         """Say why a word was written, and not another: a sum over what each part wrote.
 
-        ``dict(account.named())`` has the parts, in nats of the difference of the two logits.
-
-        Args:
-            text: the source.
-            at: which token of the translation, from 1, or its text if that is there once.
-            instead: the token to compare with; None for the likeliest other one, "mean" for the
-                mean of all logits.
-            options: those of ``trace``.
-
-        Raises:
-            ValueError: as ``trace``, and if there is no such token.
+        ``dict(account.named())`` has the parts, in nats of the difference of the two logits. ``at``
+        is which token of the translation, from 1, or its text if that is there once; ``instead``
+        the token to compare with: None for the likeliest other one, "mean" for the mean of all
+        logits. Text, options and errors are those of ``trace``; ValueError, too, without such a
+        token.
         """
         return run_account(self.model, *self._asked(text, at, instead, options))
 
@@ -212,10 +189,8 @@ class OpenedCheckpoint(Checkpoint):
         **options: Unpack[TraceOptions],
     ) -> WholeEffects:
         """Say what the difference that ``why`` takes apart loses without each part, by stack.
-
         ``why(…).arrays(whole_effects(…))`` has both under the names of files. Arguments and errors
-        are those of ``why``.
-        """
+        are those of ``why``."""
         return run_whole_effects(self.model, *self._asked(text, at, instead, options))
 
     def _asked(
@@ -227,21 +202,14 @@ class OpenedCheckpoint(Checkpoint):
 
     def contributions(self, text: str, target: str | Sequence[int] | None = None) -> Floats:
         """Say how much of each prediction comes from each source token, by ALTI+: (T, S).
-
         The rest of a row, to 1, comes from the target so far (Ferrando et al. 2022). Arguments and
-        errors are those of ``trace``.
-        """
+        errors are those of ``trace``."""
         return run_contributions(self.model, self.trace(text, target))
 
     def decoder_lens(self, text: str) -> list[str]:
         """Translate from each layer of the encoder, its embedding first: the DecoderLens.
-
         The output of each takes the place of the encoder's (Langedijk et al. 2023); the last is the
-        model's own translation, greedy.
-
-        Raises:
-            ValueError: if the text is empty or too long.
-        """
+        model's own translation, greedy. ValueError if the text is empty or too long."""
         sources, prefix = [self.tokenizers.encode_source(text)], self.tokenizers.prefix
         layers = range(self.description.n_encoder_layers + 1)
         ids = [decoder_lens(self.model, sources, layer, prefix)[0] for layer in layers]
@@ -251,18 +219,9 @@ class OpenedCheckpoint(Checkpoint):
         self, text: str, head: HeadLike, row: int, **options: Unpack[TraceOptions]
     ) -> ScoreParts:
         """Take a row of a head's scores apart: parts of its query times parts of its keys.
-
-        ``score_parts(…).tables()`` has what each pair of parts adds to the score of each key.
-
-        Args:
-            text: the source.
-            head: a head, such as ``cross.2.4``.
-            row: the query, from 0: a source token in the encoder, else a step of decoding.
-            options: those of ``trace``.
-
-        Raises:
-            ValueError: as ``trace``, and if there is no such head or row.
-        """
+        ``score_parts(…).tables()`` has what each pair of parts adds to the score of each key. The
+        row is the query, from 0: a source token in the encoder, else a step of decoding. Text,
+        options and errors are those of ``trace``; ValueError, too, without such a head or row."""
         trace = self.trace(text, **options)
         return score_parts(self.model, trace, to_head(head), row)
 
@@ -271,17 +230,10 @@ class OpenedCheckpoint(Checkpoint):
     ) -> HeadDictionary:
         """Say which target tokens a head raises most, and lowers most, by the token that it reads.
 
-        Values of tokens are means over their places in pairs, whose targets are forced.
-
-        Args:
-            head: a head of cross-attention or of the decoder's self-attention.
-            pairs: (source, target) texts.
-            named: how many target tokens are named of either, at most.
-
-        Raises:
-            ValueError: if there is no such head, it is one of the encoder, what it writes has no
-                words, or ``named`` is less than 1.
-            DataError: if the model can take none of the pairs.
+        The head is one of cross-attention or of the decoder's self-attention. Values of tokens are
+        means over their places in pairs of (source, target) texts, whose targets are forced; at
+        most ``named`` target tokens are named of either. ValueError without such a head, or words
+        of what it writes, or any to be named; DataError if the model can take none of the pairs.
         """
         asked = to_head(head)
         values = mean_values(self.model, self._encoded(pairs), asked.kind)
@@ -289,32 +241,18 @@ class OpenedCheckpoint(Checkpoint):
 
     def find_rows(self, query: RowQuery, pairs: Sequence[tuple[str, str]]) -> FoundRows:
         """Find the rows of attention maps in which a head has weight on something.
-
-        Args:
-            query: what is looked for, such as ``RowQuery("cross", "punctuation", least=0.5)``.
-            pairs: (source, target) texts; targets are forced.
-
-        Raises:
-            ValueError: if the model does not have what is asked for.
-            DataError: if the model can take none of the pairs.
-        """
+        A query is such as ``RowQuery("cross", "punctuation", least=0.5)``; targets of the pairs of
+        (source, target) texts are forced. ValueError if the model does not have what is asked for;
+        DataError if it can take none of the pairs."""
         return find_rows(self.model, self._encoded(pairs), query)
 
     def heads_alike(
         self, head: HeadLike, pairs: Sequence[tuple[str, str]], other: Checkpoint | None = None
     ) -> AlikeHeads:
         """Compare the maps of a head with those of all heads of its kind, nearest first.
-
-        Args:
-            head: the head, such as ``cross.2.4``.
-            pairs: (source, target) texts; targets are forced.
-            other: another checkpoint of the same tokenizer, whose heads are compared; None for
-                this one.
-
-        Raises:
-            ValueError: if there is no such head.
-            DataError: if the model can take none of the pairs.
-        """
+        They are those of ``other``, a checkpoint of the same tokenizer, or of this one; targets of
+        the pairs of (source, target) texts are forced. ValueError without such a head; DataError if
+        the model can take none of the pairs."""
         return heads_alike(self.model, self._encoded(pairs), to_head(head), other)
 
     def _encoded(self, pairs: Sequence[tuple[str, str]]) -> Sentences:
@@ -328,15 +266,8 @@ class OpenedCheckpoint(Checkpoint):
         self, text: str, earlier: HeadLike, later: HeadLike, **options: Unpack[TraceOptions]
     ) -> PathEffects:
         """Take what a head wrote out of only the queries, keys or values of a later one.
-
-        Args:
-            text: the source.
-            earlier, later: heads, such as ``cross.2.4``.
-            options: those of ``trace``.
-
-        Raises:
-            ValueError: as ``trace``, and if the later head reads nothing of the earlier one.
-        """
+        Heads are such as ``cross.2.4``. Text, options and errors are those of ``trace``;
+        ValueError, too, if the later head reads nothing of the earlier one."""
         trace = self.trace(text, **options)
         return path(self.model, trace, to_head(earlier), to_head(later))
 
@@ -352,9 +283,7 @@ class OpenedCheckpoint(Checkpoint):
         most_seconds: float = MOST_SECONDS,
     ) -> Patching:
         """Say what of another sentence brings its answer back, put into this one.
-
-        ``help(headwise.viz_app.why.sentences.texts.patch_texts)`` has the arguments and errors.
-        """
+        ``help(headwise.viz_app.why.sentences.texts.patch_texts)`` has the arguments and errors."""
         return patch_texts(
             self.model,
             self.tokenizers,

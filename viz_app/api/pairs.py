@@ -23,11 +23,8 @@ def read_pairs(
     most: int | None = None,
 ) -> list[Pair]:
     """Read pairs for the languages of a run, at most so many.
-
-    Raises:
-        DataError: if a file cannot be read as pairs, or there are none.
-        ValueError: if what is given is no pairs of texts, or no language is known.
-    """
+    DataError if a file cannot be read as pairs, or there are none. ValueError if what is given is
+    no pairs of texts, or no language is known."""
     if isinstance(pairs, str | Path):
         require_languages(run, columns)
         source, target = run.source_language, run.target_language

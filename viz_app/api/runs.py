@@ -18,10 +18,8 @@ from headwise.viz_app.api.opened import OpenedCheckpoint
 @dataclass(frozen=True, repr=False)
 class OpenedRun(Sequence[OpenedCheckpoint]):
     """A run is a sequence of its checkpoints, which are loaded when they are asked for.
-
     ``run[-1]`` is the last, ``run.at(500)`` that of step 500, and ``for checkpoint in run`` loads
-    one after another.
-    """
+    one after another."""
 
     opened: Run
     placement: Placement = field(default_factory=Placement)
@@ -63,10 +61,7 @@ class OpenedRun(Sequence[OpenedCheckpoint]):
 
     def at(self, step: int) -> OpenedCheckpoint:
         """Load the checkpoint of a step.
-
-        Raises:
-            CheckpointError: if there is none, or its file is damaged.
-        """
+        CheckpointError if there is none, or its file is damaged."""
         loaded = load_checkpoint(self.opened, step, self.placement)
         return OpenedCheckpoint(loaded.model, self.opened)
 
@@ -103,16 +98,15 @@ def open(
 ) -> OpenedRun:
     """Open a run by its name, the path of a folder, or a name on the Hugging Face hub.
 
+    CheckpointError if there is no such run, or its files cannot be used. ValueError if the model
+    does not know the language or prefix.
+
     Args:
         name: which run.
         root: the folder of runs in which a name is looked up.
         device: where models compute; auto takes a GPU if there is one.
         dtype: the type of the weights.
         source_language, target_language, prefix: a choice, of a model that knows several.
-
-    Raises:
-        CheckpointError: if there is no such run, or its files cannot be used.
-        ValueError: if the model does not know the language or prefix.
     """
     languages = Languages(source_language, target_language, prefix)
     opened = choose_languages(open_run(str(name), root=Path(root)), languages)
@@ -129,10 +123,8 @@ def wrap(
     target_tokenizer: Any = None,
 ) -> OpenedCheckpoint:
     """Take a model that is in memory, such as one's own in a training: a copy of it as it is now.
-
     The model itself is left as it is: its mode, gradients, hooks and attention. ``wrap_model`` in
-    ``model/memory.py`` has the arguments and errors.
-    """
+    ``model/memory.py`` has the arguments and errors."""
     run = wrap_model(
         model,
         tokenizer,

@@ -36,10 +36,10 @@ def evaluate(
 ) -> dict[str, float]:
     """Measure a checkpoint on pairs, perhaps with heads switched off.
 
-    Sources that are equal have several references and are translated once.
-    ``bleu_low`` and ``bleu_high`` say how sure ``bleu`` is: its 95% interval by resamples of the
-    sentences, NaN where these all score the same, as at 0 or 100; ``prune_curve`` has the standard
-    error of what the loss rises by.
+    Sources that are equal have several references and are translated once. ``bleu_low`` and
+    ``bleu_high`` say how sure ``bleu`` is: its 95% interval by resamples of the sentences, NaN
+    where these all score the same, as at 0 or 100; ``prune_curve`` has the standard error of what
+    the loss rises by. ValueError if there is no such metric or head. DataError if no pair is left.
 
     Args:
         checkpoint: the checkpoint.
@@ -48,10 +48,6 @@ def evaluate(
         metrics: names among ``METRICS``, or one, or scores of one's own by name.
         decoding: how texts are translated, if a metric needs translations.
         columns: names of the two columns of a file, where they are not the languages.
-
-    Raises:
-        ValueError: if there is no such metric or head.
-        DataError: if no pair is left.
     """
     own = metrics if isinstance(metrics, Mapping) else {}
     names = [metrics] if isinstance(metrics, str) else list(metrics)
@@ -96,6 +92,7 @@ def prune_curve(
     the standard ``error`` of the rise; and what ``metrics`` name. Nothing is trained again, as in
     Michel et al. (2019); Voita et al. (2019) train gates, and so lose less. Importance of heads
     alone says little of several: when a head is gone, another may do its work, or no longer can.
+    ValueError if there is no such order, kind, head or metric. DataError if no pair is left.
 
     Args:
         checkpoint: the checkpoint.
@@ -109,10 +106,6 @@ def prune_curve(
         metrics: what ``evaluate`` computes in addition for each row.
         seed: of the random order.
         columns: names of the two columns of a file, where they are not the languages.
-
-    Raises:
-        ValueError: if there is no such order, kind, head or metric.
-        DataError: if no pair is left.
     """
     model, run = checkpoint.model, checkpoint.opened
     if odd := [kind for kind in kinds if kind not in KINDS]:

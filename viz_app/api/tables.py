@@ -72,7 +72,9 @@ def measure(
     """Measure every head over pairs whose targets are forced on the model.
 
     The table has a row for each step, measure and head, with ``value``, a mean over rows of maps or
-    over tokens, and its standard ``error``. What a measure has no value for is left out.
+    over tokens, and its standard ``error``. What a measure has no value for is left out. ValueError
+    if a name is unknown or taken, a function returns something else, or a step is not there.
+    DataError if no pair is left.
 
     Args:
         run: a run, or one of its checkpoints.
@@ -93,11 +95,6 @@ def measure(
             an ``amount`` from 0 upwards, which is the default.
         columns: names of the two columns of a file, where they are not the languages.
         sentences: how many pairs at most.
-
-    Raises:
-        ValueError: if a name is unknown or taken, a function returns something else, or a step is
-            not there.
-        DataError: if no pair is left.
     """
     own = dict(measures or {})
     require_own_names(own)

@@ -22,11 +22,8 @@ class OpenedTrace(Trace):
 
     def save(self, path: Path | str) -> Path:
         """Write all of it to a file whose name ends in .npz or .json, or a page in .html.
-
-        Raises:
-            ValueError: if the name ends otherwise, or there is no such folder.
-            CheckpointError: if the file cannot be written.
-        """
+        ValueError if the name ends otherwise, or there is no such folder. CheckpointError if the
+        file cannot be written."""
         path = Path(path)
         write_bytes(path, writer_for(path)(self))
         return path
@@ -37,9 +34,6 @@ class OpenedTrace(Trace):
 
 def read_trace(path: Path | str) -> OpenedTrace:
     """Read a trace from an .npz or .json file that ``save`` or the app wrote.
-
-    Raises:
-        OSError: if the file cannot be read.
-        ValueError: if it is not a saved trace, of another version, too large, or damaged.
-    """
+    OSError if the file cannot be read. ValueError if it is not a saved trace, of another version,
+    too large, or damaged."""
     return OpenedTrace.of(saved.read_trace(path))

@@ -31,9 +31,8 @@ from headwise.viz_app.trace.attention import doubles, ids_tensor
 @dataclass(frozen=True)
 class ScoreParts(Record):
     """One row of a head's scores, whose query and keys are sums over what was written.
-    Parts have the names of accounts: ``token``, ``position``, ``encoder_self.1.2``,
-    ``feed_forward.1``, ``biases``. ``position`` is absent where the model adds no positions to its
-    embeddings."""
+    Parts are named ``token``, ``position`` (if the model adds positions to its embeddings),
+    ``encoder_self.1.2``, ``feed_forward.1``, ``biases``."""
 
     query_parts: Mapping[str, Doubles]  # (K,) each; they sum to the query
     key_parts: Mapping[str, Doubles]
@@ -66,8 +65,7 @@ class ScoreParts(Record):
 @torch.inference_mode()
 def score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> ScoreParts:
     """Take a row of a head's scores apart, in float64 and as heads were turned in the trace.
-    The row is a query from 0: a source token in the encoder, else a step of decoding. A head or a
-    row that there is not is a ValueError."""
+    Rows are source tokens or steps of decoding, from 0. ValueError without such a head or row."""
     model.description.require_heads([head])
     kind, layer, number = head
     rows = len(trace.source if kind == "encoder_self" else trace.consumed)

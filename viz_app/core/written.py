@@ -24,8 +24,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.model.forced import forced_stream
-from headwise.model.hooks import capture
 from headwise.model.interface import (
     Description,
     Head,
@@ -43,7 +41,7 @@ from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.labels import vocabulary_labels
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.core.record import Record
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length, captured
 from headwise.viz_app.records.trace import Floats, Trace
 
 Numbers = NDArray[np.int64]
@@ -101,8 +99,7 @@ def values_in(model: Seq2SeqModel, pairs: Sequence[EncodedPair], kind: Kind) -> 
     values: list[Tensor] = []
     for batch in batches_by_length(pairs):
         padded = PaddedIds.of_pairs(batch, model)
-        with capture(model, points) as seen:
-            forced_stream(model, padded.source, padded.target[:, :-1])
+        seen = captured(model, padded, points)
         keys = padded.keys(kind)
         is_token = padded.is_predicted if kind == "decoder_self" else padded.is_source
         of_layers = torch.stack([in_float32(seen[point][0]) for point in points])  # (L, B, H, M, K)
@@ -122,9 +119,8 @@ def values_here(model: Seq2SeqModel, trace: Trace, kind: Kind) -> TokenValues:
 
 @torch.inference_mode()
 def written_logits(model: Seq2SeqModel, head: Head, values: Tensor) -> Tensor:
-    """Return what a head of the decoder adds to the logits for values (n, K): (n, V), float64.
-    They are in standard deviations over the vocabulary, from its mean; NaN stands at tokens that
-    the model never writes."""
+    """Return what a head of the decoder adds to the logits for values (n, K): (n, V), float64, in
+    standard deviations over the vocabulary from its mean; NaN at tokens that are never written."""
     kind, layer, number = head
     path = attention_path(kind, layer)
     projection = model.linear(f"{path}.output_projection").weight
@@ -183,9 +179,8 @@ def no_dictionary(model: Description, head: Head) -> str:
 def head_dictionary(
     model: Seq2SeqModel, tokenizers: Tokenizers, head: Head, found: TokenValues, *, named: int = 5
 ) -> HeadDictionary:
-    """Return the target tokens that a head raises most, and lowers most, for each token.
-    At most ``named`` are named of either. ValueError if there is no such head, it is one of the
-    encoder, what it writes has no words, or none are to be named."""
+    """Return at most ``named`` target tokens that a head raises, and lowers, most, for each token.
+    ValueError without such a head, or words of what it writes, or any to be named."""
     model.description.require_heads([head])
     if head.kind == "encoder_self":
         raise ValueError(f"expected a head of the decoder, got {head_name(head)}")

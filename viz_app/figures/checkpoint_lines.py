@@ -124,9 +124,8 @@ def named_lines(
     theme: Theme,
     marked: int,
 ) -> go.Figure:
-    """Draw values, (checkpoints, lines), as lines with their names at the right end.
-    A vertical line marks the checkpoint whose index is ``marked``; the ``customdata`` of a mark is
-    its step. The title says what the values are."""
+    """Draw values, (checkpoints, lines), as lines with their names at the right end, under a title.
+    A vertical line is at the ``marked`` checkpoint; ``customdata`` of a mark is its step."""
     looks = [look(place, theme) for place in range(len(names))]
     least, most = float(values.min(initial=0.0)), float(values.max(initial=0.5))
     beyond = 0.04 * (most - least)
@@ -199,9 +198,8 @@ class StageChart:
 def stage_charts(
     charts: Sequence[StageChart], *, steps: Sequence[int], theme: Theme, marked: int | None
 ) -> go.Figure:
-    """Draw measures of whole checkpoints, as small charts below each other over the same columns.
-    Each chart is a trace, with gaps at NaN, whose customdata are the steps. A line through all of
-    them is at the checkpoint whose index is ``marked``."""
+    """Draw measures of whole checkpoints, as small charts below each other over the same columns: a
+    trace each, with gaps at NaN and steps as customdata. A line is at the ``marked`` one."""
     columns, clicks = StepColumns.of(steps), [str(step) for step in steps]
     whole = _HEIGHT * len(charts) + _TITLE * (len(charts) - 1)
     data: list[Properties] = []
@@ -247,9 +245,8 @@ def stage_charts(
 
 
 def spark_line(values: Sequence[float], *, marked: int, theme: Theme) -> str:
-    """Return a line through values by checkpoint, as the address of an image without axes.
-    It begins at 0 or below; NaN is no value. A dot is at the ``marked`` one. Empty where fewer than
-    two are known."""
+    """Return a line through values by checkpoint, NaN for none, as the address of an image without
+    axes, from 0 or below, with a dot at the ``marked`` one. Empty with fewer than two values."""
     known = [(place, value) for place, value in enumerate(values) if not math.isnan(value)]
     if len(known) < 2:
         return ""

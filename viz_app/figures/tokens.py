@@ -21,7 +21,7 @@ from headwise.viz_app.figures.theme import (
     weight_colour,
     weight_scale,
 )
-from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.model import HookPointNode, ModuleNode
 from headwise.viz_app.records.trace import Floats
 
 _TOKEN = (
@@ -200,7 +200,10 @@ def _details(module: ModuleNode, unfolded: int) -> str:
     formula = f'<span class="formula">{escape(module.formula)}</span>' if module.formula else ""
     opened = ' open=""' * (unfolded > 0)
     body = ""
-    for is_row, children in groupby(module.children, _is_row):
+    # A child with nothing to fold is a row of a table.
+    for is_row, children in groupby(
+        module.children, lambda child: not getattr(child, "children", ())
+    ):
         if is_row:
             rows = "".join(_row(child, module.path) for child in children)
             body += (
@@ -216,11 +219,6 @@ def _details(module: ModuleNode, unfolded: int) -> str:
         f"<small>{escape(module.what)}</small>{formula}</span>"
         f'<span class="count" title="parameters">{module.total:,}</span></summary>{body}</details>'
     )
-
-
-def _is_row(child: ModuleNode | HookPointNode) -> bool:
-    """Whether a child is a row of the table, with nothing to fold."""
-    return isinstance(child, HookPointNode) or not child.children
 
 
 _HEAD = (
@@ -241,7 +239,9 @@ def _row(child: ModuleNode | HookPointNode, parent: str) -> str:
         cells = [_shape(seen.shape), *numbers, ""]
     else:
         key = "module"
-        words = "; ".join(filter(None, [child.formula, *map(_shared, child.parameters)]))
+        tied = [p.shared_with for p in child.parameters if p.shared_with is not None]
+        said = [*filter(None, [child.formula]), *(f"tied to {one}, counted there" for one in tied)]
+        words = "; ".join(said)
         shapes = " + ".join(_shape(parameter.shape) for parameter in child.parameters)
         cells = [shapes, "", "", "", f"{child.total:,}"]
     columns = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
@@ -253,11 +253,6 @@ def _row(child: ModuleNode | HookPointNode, parent: str) -> str:
 
 def _shape(shape: tuple[int, ...]) -> str:
     return " × ".join(f"{size:,}" for size in shape)
-
-
-def _shared(parameter: Parameter) -> str:
-    tied = parameter.shared_with
-    return "" if tied is None else f"tied to {tied}, counted there"
 
 
 def comparison_table(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str], str]]) -> str:

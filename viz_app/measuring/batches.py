@@ -18,6 +18,7 @@ from torch import Tensor
 from headwise.model.budget import require_memory
 from headwise.model.estimates import maps_bytes
 from headwise.model.forced import forced_stream, target_log_probabilities
+from headwise.model.hooks import capture
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import PADDING, causal_mask, pad
 from headwise.model.training.data import DataError, Pair
@@ -208,6 +209,15 @@ def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tens
     require_memory_of_maps(model, ids)
     maps, stream = run_maps(model, ids.source, ids.target[:, :-1])
     return {kind: weights.flatten(1, 2) for kind, weights in maps.items()}, stream
+
+
+def captured(
+    model: Seq2SeqModel, ids: PaddedIds, points: Iterable[str]
+) -> Mapping[str, list[Tensor]]:
+    """Run a model on a batch, its targets forced, and return what is at some hook points."""
+    with capture(model, points) as seen:
+        forced_stream(model, ids.source, ids.target[:, :-1])
+    return seen
 
 
 @torch.inference_mode()

@@ -38,7 +38,7 @@ from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Kind, Seq2SeqModel
 from headwise.model.stream import attention_as_sum, points_of_attention
-from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.batches import PaddedIds, captured
 from headwise.viz_app.records.trace import Floats
 
 _CELLS = 2**20
@@ -135,8 +135,7 @@ def residual_norm_maps(model: Seq2SeqModel, ids: PaddedIds) -> dict[Kind, Floats
     with the divisor that it had. Biases are nobody's, also those of values. Returns (L, Q, M) for
     each kind; of cross-attention (L, Q, M + 1), with the residual in the last column.
     """
-    with capture(model, points_of_attention(model)) as seen:
-        forced_stream(model, ids.source, ids.target[:, :-1])
+    seen = captured(model, ids, points_of_attention(model))
 
     def norms(kind: Kind, layer: int) -> Tensor:
         is_half = model.description.merged_attention and kind != "encoder_self"

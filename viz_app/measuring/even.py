@@ -33,9 +33,8 @@ def ids_of(batch: Sequence[EncodedPair]) -> PaddedIds:
 def even_head(
     tokenizers: Tokenizers, counts: Counts | None, sentences: Iterable[EncodedPair]
 ) -> Mapping[str, Mapping[Kind, float]]:
-    """Measure a head whose rows are even over sentences: measure → kind → value.
-    Only measures of where a head looks have one. ``counts`` say how often tokens occur in the
-    training data, as for ``RunInputs``. Rows and their mean are those of the measures of heads."""
+    """Measure a head whose rows are even over sentences: measure → kind → value, of the measures of
+    where a head looks. ``counts`` are those of tokens in the training data."""
     run = RunInputs(tokenizers, counts, torch.device("cpu"))
     sums: dict[str, dict[Kind, list[float]]] = {}
     for batch in batches_by_length(sentences):

@@ -123,8 +123,7 @@ def measured_steps(folder: Path) -> list[int]:
 
 def write_measures(folder: Path, measures: Measures) -> None:
     """Write the measures of a checkpoint into a run's folder, in place of any that were there.
-    CheckpointError if they cannot be written. ValueError if there is a measure among the values
-    that neither is ours nor in ``own``, or a value beyond the range of its measure."""
+    CheckpointError if they cannot be. ValueError if a name is unknown or a value out of range."""
     require_own_names(measures.own)
     names = (*MEASURES, *measures.own)
     if {*measures.values} != {*names}:
@@ -166,8 +165,7 @@ def write_measures(folder: Path, measures: Measures) -> None:
 
 def read_measures(folder: Path, step: int) -> Measures:
     """Read the measures of a checkpoint; the caller compares their sha256 with the weights.
-    CheckpointError if a file is missing, damaged, foreign or of another version, or the example
-    sentences are not those that were measured."""
+    CheckpointError if a file is missing, damaged, foreign, or of another version or sentences."""
     path = measures_path(folder, step)
     if not path.is_file():
         known = ", ".join(f"{s:,}" for s in measured_steps(folder)) or "none"
@@ -198,7 +196,13 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
     for kind, found_shapes in shapes.items():
         if len(found_shapes) != 1:
             raise ValueError(f"{kind}: expected values of one shape, got {sorted(found_shapes)}")
-    sentences = _sentences(folder, file.sentences_sha256)
+    lines = read_bytes(_sentences_path(folder), within=folder)
+    if hashlib.sha256(lines).hexdigest() != file.sentences_sha256:
+        raise CheckpointError(
+            f"{_sentences_path(folder)}: not the example sentences that were measured; measure "
+            "this step again"
+        )
+    sentences = tuple(validate_json(Sentence, line) for line in lines.splitlines())
     examples = {
         Head(kind, layer, head): tuple(Example(*example) for example in found)
         for kind, layer, head, found in file.examples
@@ -228,13 +232,3 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
         ),
         **{name: getattr(file, name) for name in _AS_THEY_ARE},
     )
-
-
-def _sentences(folder: Path, sha256: str) -> tuple[Sentence, ...]:
-    path = _sentences_path(folder)
-    lines = read_bytes(path, within=folder)
-    if hashlib.sha256(lines).hexdigest() != sha256:
-        raise CheckpointError(
-            f"{path}: not the example sentences that were measured; measure this step again"
-        )
-    return tuple(validate_json(Sentence, line) for line in lines.splitlines())

@@ -55,9 +55,9 @@ class GivenSentences:
         load: Callable[[Run, int, Placement], Checkpoint] = load_checkpoint,
         placement: Placement = DEFAULT_PLACEMENT,
     ) -> None:
-        """Encode sentences; those that the model cannot take, and repeated ones, are left out.
-        ``load`` loads a checkpoint of the run there where it computes. ValueError if none is left,
-        or they have too many tokens."""
+        """Encode sentences that the model can take, each once; ``load`` loads a checkpoint in its
+        place.
+        ValueError if none is left, or they have too many tokens."""
         self._run, self._load, self._placement = run, load, placement
         own = not pairs[0].target
         self.translated_at = run.steps()[-1] if own else None
@@ -104,8 +104,13 @@ class GivenSentences:
     def needs(self) -> int:
         """Return the most bytes that measuring takes, without the weights."""
         model = self._run.description
-        batches = batches_by_length(self._encoded, self._batch)
-        return max(_bytes_of(model, batch) for batch in batches)
+        found = []
+        for batch in batches_by_length(self._encoded, self._batch):
+            source = max(len(sentence.source) for sentence in batch)
+            target = max(len(sentence.target) for sentence in batch)
+            found.append(decoding_bytes(model, source, len(batch)))
+            found.append(measuring_bytes(model, source, target, len(batch)))
+        return max(found)
 
     def passes(self, steps: Sequence[int]) -> int:
         """Return how many sentences ``measure`` says are done at its end, at most."""
@@ -204,12 +209,3 @@ class GivenSentences:
 def _stream(pairs: Sequence[Pair]) -> CorpusStream:
     lines = "\n".join(f"{pair.source}\t{pair.target}" for pair in pairs)
     return CorpusStream(_NAME, hashlib.sha256(lines.encode()).hexdigest(), iter(pairs))
-
-
-def _bytes_of(model: Description, batch: Sequence[EncodedPair]) -> int:
-    source = max(len(sentence.source) for sentence in batch)
-    target = max(len(sentence.target) for sentence in batch)
-    return max(
-        decoding_bytes(model, source, len(batch)),
-        measuring_bytes(model, source, target, len(batch)),
-    )

@@ -135,8 +135,7 @@ def align_pairs(
 def cross_maps(model: Seq2SeqModel, ids: PaddedIds, *, by: CellValue, of: MapsOf) -> Tensor:
     """Return the maps of cross-attention of a batch, (B, H, Q, M), or one a layer in place of H.
     By value norm a cell is the length of what is added for the key, ‖α v W_O‖ (Kobayashi et al.
-    2020, section 5, who link the key with the longest). A layer's map is the mean of its heads'
-    weights or, by value norm, the length of what they add together."""
+    2020, section 5). A layer's is the mean of weights, or the length of what heads add together."""
     if (by, of) == ("weight", "heads"):
         return attention_maps(model, ids)[0]["cross"]
     shape = model.description.shapes["cross"]

@@ -381,9 +381,8 @@ def own_measure(name: str, function: heads.RowMeasure) -> Measure:
 
 @torch.no_grad()
 def weight_measures(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
-    """Measure the heads of a model by their weights: name → kind → (L, H), float32.
-    Biases and the gains of norms are left out. Where a norm of queries and keys bounds scores,
-    there is no ``qk_norm``: it is NaN."""
+    """Measure the heads of a model by their weights: name → kind → (L, H). Biases and gains of
+    norms are left out; ``qk_norm`` is NaN where a norm of queries and keys bounds scores."""
     found: dict[str, dict[Kind, Floats]] = {}
     for kind in KINDS:
         values = heads.singular_values_of(model, kind)

@@ -68,9 +68,8 @@ def measure_rows(name: str, measure: RowMeasure, weights: Tensor, allowed: Tenso
 
 
 def entropy(weights: Tensor, allowed: Tensor) -> HeadSum:
-    """Sum over rows the entropy −Σ w ln w, divided by the logarithm of the number of allowed keys.
-    It is 0 if all weight is on one key, 1 if every key has the same weight. (Clark et al. 2019,
-    section 3.3, do not divide; the division makes sentences of different lengths comparable.)"""
+    """Sum over rows −Σ w ln w over the logarithm of the number of allowed keys: 0 on one key, 1 if
+    even. (Clark et al. 2019, section 3.3, do not divide, so that lengths of sentences count.)"""
     weights = weights.double()
     most = allowed.sum(dim=-1).clamp(min=2).double().log()  # (B, Q)
     values = -torch.xlogy(weights, weights).sum(dim=-1) / most[:, None]
@@ -78,9 +77,8 @@ def entropy(weights: Tensor, allowed: Tensor) -> HeadSum:
 
 
 def confidence(weights: Tensor, allowed: Tensor) -> HeadSum:
-    """Sum the largest weight of each row.
-    (Voita et al. 2019, section 4, leave out the weight on ``</s>``; here it counts like any other,
-    since the measure ``end`` says how much weight is on ``</s>``.)"""
+    """Sum the largest weight of each row. (Voita et al. 2019, section 4, leave out the weight on
+    ``</s>``, of which there is a measure here.)"""
     return sum_rows(weights.amax(dim=-1), rows_with_several_keys(allowed))
 
 
@@ -102,9 +100,8 @@ def on_offset(weights: Tensor, allowed: Tensor, offset: int) -> HeadSum:
 
 
 def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
-    """Sum the weight of each row on ``keys``, bool (B, M); it is 0 in a row without such a key.
-    All rows count, so that the shares of different tokens add up to at most 1. (Clark et al. 2019,
-    section 3.2, on special tokens and punctuation.)"""
+    """Sum the weight of each row on ``keys``, bool (B, M), 0 where there are none. All rows count,
+    so that shares add up to at most 1. (Clark et al. 2019, section 3.2.)"""
     here = allowed & keys[:, None]  # (B, Q, M)
     values = weights.masked_fill(~here[:, None], 0.0).sum(dim=-1)
     return sum_rows(values, rows_with_several_keys(allowed))
@@ -112,9 +109,8 @@ def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
 
 def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
     """Count the rows whose largest weight is on the rarest token that they may attend to.
-    ``occurrences`` says how often the token at each key occurs in the training data, (B, M); −1 for
-    special tokens, which are never the rarest. A row with several largest weights counts with the
-    share of them that is there. (Voita et al. 2019, section 5.3.)"""
+    ``occurrences`` in the training data are (B, M), −1 for special tokens, which never are. Of
+    several largest weights the share there counts. (Voita et al. 2019, section 5.3.)"""
     candidates = allowed & (occurrences >= 0)[:, None]  # (B, Q, M)
     most = torch.iinfo(occurrences.dtype).max
     counts = occurrences[:, None].expand_as(allowed).masked_fill(~candidates, most)
@@ -126,9 +122,8 @@ def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
 
 
 def distance(weights: Tensor, others: Tensor, allowed: Tensor) -> HeadSum:
-    """Sum the Jensen-Shannon distances between the rows of two maps of the same input.
-    Each is from 0 to 1: the square root of the divergence with logarithms to base 2 (Endres and
-    Schindelin 2003; Clark et al. 2019, section 6, use the divergence)."""
+    """Sum the Jensen-Shannon distances, from 0 to 1, between the rows of two maps of one input.
+    (Endres and Schindelin 2003; Clark et al. 2019, section 6, use the divergence.)"""
     p, q = weights.double(), others.double()
     middle = (p + q) / 2
     # Where the middle is 0, both are, and add nothing.
@@ -144,17 +139,15 @@ _PROJECTIONS = ("query", "key", "value", "output")
 
 def singular_values(left: Tensor, right: Tensor) -> Tensor:
     """Return the singular values of the products left rightᵀ: (…, D, K), (…, D, K) → (…, K).
-    They are those of R_l R_rᵀ, with the triangular factors of the two sides, since orthonormal
-    columns do not change them: no D × D matrix is made."""
+    Those of R_l R_rᵀ, their triangular factors, are the same: no D × D matrix is made."""
     triangles = (torch.linalg.qr(side.double(), mode="r").R for side in (left, right))
     first, second = triangles
     return torch.linalg.svdvals(first @ second.mT)
 
 
 def effective_rank(values: Tensor) -> Tensor:
-    """Return the exponential of the entropy of singular values taken as shares: (…, K) → (…).
-    It is from 1, if one value alone is above 0, to K, if all are equal; NaN if all are 0. (Roy and
-    Vetterli 2007.)"""
+    """Return the exponential of the entropy of singular values as shares (Roy and Vetterli 2007):
+    (…, K) → (…), from 1, if one alone is above 0, to K, if all are equal; NaN if all are 0."""
     shares = values / values.sum(dim=-1, keepdim=True)
     return (-torch.xlogy(shares, shares).sum(dim=-1)).exp()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import get_args
 
 import numpy as np
@@ -19,14 +20,12 @@ import torch
 from torch import Tensor
 
 from headwise.model.checkpoint import Checkpoint
-from headwise.model.forced import forced_stream
-from headwise.model.hooks import capture
 from headwise.model.interface import Seq2SeqModel, Stack
 from headwise.model.placement import in_float32
 from headwise.model.readings import sublayers
 from headwise.model.runs import load_checkpoint
 from headwise.model.ties import first_largest_of
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds
+from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, captured
 from headwise.viz_app.measuring.checkpoints import MeasureTask, over_corpus, sentences_of
 from headwise.viz_app.records.measures import Sentence, StrongestPositions, StrongestSentences
 
@@ -86,8 +85,7 @@ def places_in_batch(
         stack: [f"{each.path}.hidden" for each in sublayers(model, stack) if each.kind is None]
         for stack in there
     }
-    with capture(model, [point for of_stack in points.values() for point in of_stack]) as seen:
-        forced_stream(model, ids.source, ids.target[:, :-1])
+    seen = captured(model, ids, chain(*points.values()))
     numbers = np.array([sentence.number for sentence in sentences])
     found = {}
     for stack, of_stack in points.items():

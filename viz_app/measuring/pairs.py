@@ -117,8 +117,7 @@ def score_pairs(
     model: Seq2SeqModel, tokenizers: Tokenizers, pairs: Sequence[ContrastivePair]
 ) -> tuple[Doubles, Doubles]:
     """Return log P of the right and of the wrong target of each pair, in nats: (n,), (n,).
-    DataError before work is done, if a text of a pair is too long for the model, or nothing that
-    its tokenizer takes for text."""
+    DataError, before any work, if a text is too long, or no text for the tokenizer."""
     batches = list(batches_by_length(_encode(pairs, tokenizers, model.description.max_length)))
     scores = _over(batches, partial(target_scores, model), ALONE)
     return scores[::2], scores[1::2]

@@ -24,13 +24,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.model.forced import forced_stream
-from headwise.model.hooks import capture, hook_names
+from headwise.model.hooks import hook_names
 from headwise.model.interface import KINDS, Kind, NormParameters, Seq2SeqModel, Side, Stack
 from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, sublayers
 from headwise.model.stream import HeldNorm, normed_for_each_head, turned_by_position
-from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.batches import PaddedIds, captured
 from headwise.viz_app.measuring.heads import HeadSum, rows_with_several_keys
 
 _POINTS = (
@@ -86,8 +85,7 @@ def _seen(model: Seq2SeqModel, ids: PaddedIds) -> dict[str, Tensor]:
     if {model.description.of(kind).norm for kind in KINDS} == {"pre"}:
         # What is not on the way to any attention.
         wanted = [name for name in wanted if "feed_forward" not in name]
-    with capture(model, wanted) as found:
-        forced_stream(model, ids.source, ids.target[:, :-1])
+    found = captured(model, ids, wanted)
     return {name: in_float32(tensors[0]) for name, tensors in found.items() if tensors}
 
 

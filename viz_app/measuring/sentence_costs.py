@@ -21,9 +21,8 @@ MOST_SENTENCES = 4_096
 
 @dataclass(frozen=True)
 class SentenceCosts(CheckpointRecord):
-    """What switching off each head costs each sentence of a corpus.
-    With the costs of all heads on the same sentences, a difference of two costs has its own error,
-    smaller than that of independent sentences."""
+    """What switching off each head costs each sentence of a corpus: a difference of two heads on
+    the same sentences has an error of its own, smaller than that of independent ones."""
 
     what = "costs"
 

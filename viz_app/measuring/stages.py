@@ -52,9 +52,8 @@ def find_aligning_head(
     links_of: LinksLookup | None,
 ) -> int:
     """Find the head whose links between the words of some pairs are best: its place among the H.
-    It has the lowest alignment error rate. Without any reference alignment it is the head whose
-    links reach the most source words, which is our own choice: a head that follows the translation
-    visits them one after another."""
+    It has the lowest alignment error rate or, without references, our own choice, links to the most
+    source words: a head that follows the translation visits one after another."""
     shape = model.description.shapes["cross"]
     agreement, reached = Agreement(np.zeros(math.prod(shape))), np.zeros(math.prod(shape))
     references = ((s.pair, links_of(s) if links_of is not None else None) for s in sentences)
@@ -143,7 +142,12 @@ class StageMeasurer:
         self._language_model = LanguageModel(
             tokenizers.target.vocab_size, prefix=len(tokenizers.prefix)
         )
-        self._learn(text)
+        of_examples = set(self._references)
+        for sentence in text:
+            if sentence and not is_too_long(sentence) and sentence not in of_examples:
+                self._language_model.learn(tokenizers.encode_target(sentence))
+            if self._language_model.tokens >= _MOST_TOKENS:
+                break
         self._of_references = {
             f"{name}_reference": found for name, found in self._of_texts(self._references).items()
         }
@@ -159,31 +163,20 @@ class StageMeasurer:
         chrf = _chrf(translations, self._references)
         return self._of_texts(translations) | self._of_references | {"chrf": chrf}
 
-    def _learn(self, text: Iterable[str]) -> None:
-        examples = set(self._references)
-        for sentence in text:
-            if sentence and not is_too_long(sentence) and sentence not in examples:
-                self._language_model.learn(self._tokenizers.encode_target(sentence))
-            if self._language_model.tokens >= _MOST_TOKENS:
-                break
-
     def _of_texts(self, texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-        return {"language_model": self._likelihood(texts), "reordering": self._reordering(texts)}
-
-    def _likelihood(self, texts: Sequence[str]) -> tuple[float, float]:
-        if not self._language_model.tokens:
-            return math.nan, math.nan
-        encoded = map(self._tokenizers.encode_target, texts)
-        return _mean_and_error([self._language_model.log_probabilities(ids) for ids in encoded])
-
-    def _reordering(self, texts: Sequence[str]) -> tuple[float, float]:
+        likelihood = math.nan, math.nan
+        if self._language_model.tokens:
+            encoded = map(self._tokenizers.encode_target, texts)
+            found = [self._language_model.log_probabilities(ids) for ids in encoded]
+            likelihood = _mean_and_error(found)
         pairs = map(Pair, self._sources, texts)
         unaligned = ((pair, WordLinks()) for pair in pairs)
         aligned = align_pairs(
             self._newest, self._tokenizers, unaligned, rows="predicted", left_out=LeftOutCounts()
         )
         scores = [reordering_score(pair.chosen[self._head]) for pair in aligned if pair is not None]
-        return _mean_and_error([[] if math.isnan(score) else [score] for score in scores])
+        reordering = _mean_and_error([[] if math.isnan(score) else [score] for score in scores])
+        return {"language_model": likelihood, "reordering": reordering}
 
 
 def _chrf(translations: Sequence[str], references: Sequence[str]) -> tuple[float, float]:

@@ -13,16 +13,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from statistics import NormalDist
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headwise.model.forced import forced_stream
-from headwise.model.hooks import capture
 from headwise.model.interface import Kind, Seq2SeqModel, Stack
-from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.batches import PaddedIds, captured
 from headwise.viz_app.records.trace import Floats
 
 
@@ -44,9 +43,8 @@ def largest_numbers(stream: Floats) -> LargestNumbers:
 
 
 def largest_by_chance(count: int) -> float:
-    """Return the ratio that the largest of so many numbers has if they are normally distributed.
-    It is the median of the largest of ``count`` independent magnitudes |x|, over the median |x|:
-    all are below z with probability (2 Φ(z) − 1)^count, which is 1/2 for the median."""
+    """Return the ratio that the largest of ``count`` normally distributed |x| has to the median
+    |x|: its median, at which all are below z with probability (2 Φ(z) − 1)^count = 1/2."""
     quantile = NormalDist().inv_cdf
     return quantile((1 + 0.5 ** (1 / count)) / 2) / quantile(0.75)
 
@@ -56,9 +54,8 @@ _KIND_OF: Mapping[Stack, Kind] = {"encoder": "encoder_self", "decoder": "decoder
 
 @torch.inference_mode()
 def largest_ratios(model: Seq2SeqModel, ids: PaddedIds) -> dict[str, list[float]]:
-    """Return the largest |x| over the median |x| of each of B sentences, by stack.
-    The targets are forced. It is that of the layer, the embedding among them, where it is largest;
-    padding does not count. The names are those of ``STREAM_SIZES``."""
+    """Return the largest |x| over the median |x| of each of B sentences, targets forced, in the
+    layer, or embedding, where it is most: by names of ``STREAM_SIZES``."""
     points = {
         stack: [
             f"{stack}.embedding.output",
@@ -66,8 +63,7 @@ def largest_ratios(model: Seq2SeqModel, ids: PaddedIds) -> dict[str, list[float]
         ]
         for stack, kind in _KIND_OF.items()
     }
-    with capture(model, [point for of_stack in points.values() for point in of_stack]) as seen:
-        forced_stream(model, ids.source, ids.target[:, :-1])
+    seen = captured(model, ids, chain(*points.values()))
     there = {"encoder": ids.is_source, "decoder": ids.is_predicted}
     found = {}
     for stack, of_stack in points.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +17,9 @@ from torch import Tensor
 
 from headwise.model.budget import require_memory
 from headwise.model.estimates import measuring_bytes
-from headwise.model.forced import forced_stream
-from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, attention_path
 from headwise.model.interventions import mean_shapes
-from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.batches import PaddedIds, captured
 from headwise.viz_app.measuring.checkpoint_measures import DRAWN, OF_CORPUS
 from headwise.viz_app.measuring.head_measures import (
     MEAN_ABLATION,
@@ -252,8 +251,7 @@ class MeanSums:
             kind: [f"{attention_path(kind, layer)}.heads" for layer in range(len(sums))]
             for kind, sums in self._sums.items()
         }
-        with capture(model, [point for of_kind in points.values() for point in of_kind]) as seen:
-            forced_stream(model, ids.source, ids.target[:, :-1])
+        seen = captured(model, ids, chain(*points.values()))
         for place, kind in enumerate(KINDS):
             counts = ids.allowed(kind).any(dim=-1)  # (B, Q)
             self._counts[place] += counts.sum()

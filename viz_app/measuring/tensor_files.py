@@ -78,9 +78,8 @@ class CheckpointRecord(Record):
 
     @classmethod
     def read(cls, folder: Path, step: int) -> Self | None:
-        """Read the record of a checkpoint; None if there is none.
-        The caller compares its sha256 with that of the weights, and shapes with the model's.
-        CheckpointError if the file is damaged, foreign or of another version."""
+        """Read the record of a checkpoint, whose sha256 and shapes the caller compares; None if
+        there is none. CheckpointError if the file is damaged, foreign or of another version."""
         path = cls.path(folder, step)
         if not path.exists():
             return None
@@ -154,9 +153,8 @@ class HeadMeans(CheckpointRecord):
 
 @dataclass(frozen=True)
 class Resamples(CheckpointRecord):
-    """What each measure of each head is on resamples of a corpus; ``sums.py`` draws them.
-    The resamples are the same for all heads and checkpoints, so that the spread of a difference
-    over them is the error of a difference on the same sentences (the paired bootstrap)."""
+    """What each measure of each head is on resamples of a corpus, the same for all heads and
+    checkpoints: the spread of a difference is its error (the paired bootstrap)."""
 
     what = "resamples"
     may_be_nan = True

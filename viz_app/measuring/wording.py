@@ -58,9 +58,8 @@ class Baselines:
         return value < bound - self.doubled
 
     def is_new(self, value: float, *, below: bool = False) -> bool:
-        """Return whether a value is above an even head's and that at step 0, or below them.
-        By at least two standard errors: from step 0 those of the difference, as of independent
-        values, which is more than that of the same sentences."""
+        """Return whether a value is at least two standard errors above an even head's and that at
+        step 0, or below them; from step 0 those of the difference, as of independent values."""
         apart = 2 * math.hypot(_known(self.error), _known(self.first_error))
         sign = -1 if below else 1
         after = math.isnan(self.first) or sign * (value - self.first) >= apart
@@ -100,9 +99,8 @@ def plus_minus(error: float, form: str = ".3f") -> str:
 
 
 def exact_error(sentences: int) -> float:
-    """Return half the reach of a share that is 0, or 1, in each of some sentences.
-    There all resamples are the same, and say nothing: the 95% interval of Clopper and Pearson
-    (1934) reaches to 1 − 0.025^(1/n), and to 0.025^(1/n)."""
+    """Return half the reach of a share that is 0, or 1, in each of some sentences, of which
+    resamples say nothing: its 95% interval (Clopper and Pearson 1934) is 1 − 0.025^(1/n) wide."""
     return (1 - 0.025 ** (1 / max(sentences, 1))) / 2
 
 

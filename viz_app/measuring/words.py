@@ -35,9 +35,8 @@ def word_numbers(vocabulary: Vocabulary, ids: Sequence[int]) -> list[int]:
 
 
 def source_word_numbers(tokenizers: Tokenizers, ids: Sequence[int]) -> list[int]:
-    """Return the word number of each token of an encoded source, as ``word_numbers`` does.
-    Words that the model wants before every source, such as the name of a task, are none of its
-    text: −1."""
+    """Return the word number of each token of an encoded source, as ``word_numbers`` does; −1 for
+    words that the model wants before every source, such as the name of a task."""
     some = "a"
     before = _count_words(tokenizers.source, tokenizers.encode_source(some))
     before -= _count_words(tokenizers.source, tokenizers.source.encode(some))
@@ -157,9 +156,8 @@ def _sums_by_word(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> tu
 
 def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:
     """Count the links of hard alignments that are in the reference, |A ∩ S|: (B, H).
-    With A the links of ``hard_alignment``, S sure and no other possible links, the alignment error
-    rate of Och and Ney (2003) is 1 − 2 |A ∩ S| / (|A| + |S|). The arguments are those of
-    ``hard_alignment``."""
+    With S sure and no other possible links, the alignment error rate of Och and Ney (2003) is 1 − 2
+    |A ∩ S| / (|A| + |S|). Arguments are those of ``hard_alignment``."""
     chosen = hard_alignment(weights, aligned, queries)
     right = aligned.reference[:, None].expand(-1, chosen.shape[1], -1, -1)
     return right.gather(-1, chosen[..., None])[..., 0].sum(dim=-1).double()
@@ -167,9 +165,8 @@ def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor)
 
 def count_baseline_links(aligned: AlignedBatch) -> Tensor:
     """Count correct links, |A ∩ S|, of two alignments with one link a target word: (2,).
-    The first is the best there is: a target word is linked to one of its words in the reference, if
-    it has any. The second is the diagonal: word v is linked to word v of the source, or to its last
-    one."""
+    The best there is links each to one of its words in the reference, if any; the diagonal links
+    word v to word v of the source, or to its last one."""
     last = aligned.keys.amax(dim=-1, keepdim=True).clamp(min=0)  # (B, 1)
     diagonal = torch.arange(aligned.reference.shape[1], device=last.device).minimum(last)  # (B, V)
     on_diagonal = aligned.reference.gather(-1, diagonal[..., None])

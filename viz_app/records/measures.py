@@ -163,9 +163,8 @@ class TranslatedSentence:
 @dataclass(frozen=True)
 class StrongestPositions:
     """Where the neurons of a stack are strongest, (L, F, N): L layers, F = d_ff, N places each.
-    The strongest comes first; at most one is of a sentence. The activation, what the second linear
-    layer of a feed-forward is given, may be negative where it is strongest. Where it is 0 there is
-    no place: the neuron was not active in so many sentences."""
+    The strongest comes first, at most one of a sentence. The activation, what the feed-forward's
+    second layer is given, may be negative; where it is 0 there is no place."""
 
     sentence: NDArray[np.int64]  # index among the sentences
     position: NDArray[np.int64]

@@ -113,10 +113,9 @@ class FeedForwardSublayer(Sublayer):
 
 @dataclass(frozen=True)
 class LayerTrace:
-    """One attention of a layer is recorded together with the feed-forward that ends the layer.
-    A decoder layer has cross-attention between self-attention and feed-forward: the feed-forward's
-    ``stream`` is then the ``result`` of cross-attention, even if ``attention`` is
-    self-attention."""
+    """One attention of a layer is recorded together with the feed-forward that ends the layer,
+    whose ``stream`` in the decoder is the ``result`` of cross-attention, whatever ``attention``
+    is."""
 
     attention: AttentionSublayer
     feed_forward: FeedForwardSublayer

@@ -40,9 +40,8 @@ class ContrastivePair:
 
 
 def outcomes(right: ArrayLike, wrong: ArrayLike) -> Floats:
-    """Return 1 where the right target is likelier, 0 where the wrong one is: (n,), (n,) → (n,).
-    Both are log-probabilities. Where they are equal within rounding, by the rule of
-    ``model/ties.py``, it is 0.5."""
+    """Return 1 where the right target's log-probability is larger, 0 where the wrong one's is, 0.5
+    where they are equal within rounding (``model/ties.py``): (n,), (n,) → (n,)."""
     likelier = near_largest(np.stack([right, wrong], axis=-1))  # (n, 2)
     found: Floats = (likelier[..., 0] / likelier.sum(axis=-1)).astype(np.float32)
     return found

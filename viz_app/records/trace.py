@@ -144,9 +144,8 @@ class Trace:
     value_norms: Annotated[OfKinds, "L H M"]
     """‖v W_O‖ of each key: how long its value is after the output projection, (L, H, M)."""
     head_sum_norms: Annotated[OfKinds, "L Q M"]
-    """‖Σ_h α_h v_h W_O‖: how long the vector is that all heads of a layer together add to a query's
-    output for a key, (L, Q, M), each head times its strength. Traces that were saved before it was
-    recorded do not have it: then it is empty."""
+    """‖Σ_h α_h v_h W_O‖: how long the vector is that all heads of a layer, at their strengths, add
+    to a query's output for a key, (L, Q, M). Empty in traces saved before it was recorded."""
     queries: Annotated[OfKinds, "L H Q K"]
     keys: Annotated[OfKinds, "L H M K"]
     values: Annotated[OfKinds, "L H M K"]

@@ -55,9 +55,8 @@ def run_maps(
 def run_attention(
     model: Seq2SeqModel, source: Sequence[int], target: Sequence[int]
 ) -> AttentionTrace:
-    """Run a model once, teacher-forced, and record its attention weights only.
-    The source has its ``</s>``, the target is from ``<s>`` on. ValueError if the source or the
-    target is empty or too long for the model."""
+    """Run a model once, teacher-forced, on a source with ``</s>`` and a target from ``<s>`` on;
+    record its attention weights only. ValueError if one is empty or too long for the model."""
     source_ids, target_ids = ids_tensor(model, source), _target_ids(model, target)
     maps, stream = run_maps(model, source_ids, target_ids[:, :-1])
     attention = {kind: to_numpy(weights[0]) for kind, weights in maps.items()}
@@ -120,9 +119,8 @@ def to_tensor(array: Floats) -> Tensor:
 
 
 def transform_values(values: Tensor, projection: Tensor) -> Tensor:
-    """Compute v W_O of each head and key: (H, M, K), (H K, D) → (H, M, D).
-    For a key a head adds α v W_O to a query's output: its weight α, times the key's value v, times
-    those rows W_O of the output projection that belong to the head (Kobayashi et al. 2020)."""
+    """Compute v W_O of each head and key: (H, M, K), (H K, D) → (H, M, D). For a key a head adds α
+    v W_O to a query's output, with its own rows of W_O (Kobayashi et al. 2020)."""
     per_head = in_float32(projection).unflatten(0, (len(values), -1))  # (H, K, D)
     return in_float32(values) @ per_head
 

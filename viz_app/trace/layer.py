@@ -42,8 +42,7 @@ class _StreamPoints(NamedTuple):
 @torch.inference_mode()
 def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
     """Run the pass of a trace again, as it was turned, and record one layer, counted from 0.
-    ValueError if the model does not have the layer, or does not have an id or a turned head of the
-    trace, which is then of another model."""
+    ValueError if the model has no such layer, or the trace is of another model."""
     layers = model.description.layers(kind)
     if not 0 <= layer < layers:
         raise ValueError(

@@ -153,9 +153,8 @@ def _read_json(file: BinaryIO) -> tuple[About, dict[str, NDArray[Any]]]:
 
 
 def _to_array(name: str, nested: Any) -> NDArray[Any]:
-    """Make an array of nested lists of numbers; null becomes NaN among fractions.
-    ValueError if they are not of one shape, or not all numbers. OverflowError if an integer has
-    more than 64 bits."""
+    """Make an array of nested lists of numbers; null becomes NaN among fractions. ValueError if
+    they are not numbers in one shape, OverflowError for integers of more than 64 bits."""
     array, dtype = np.array(nested, dtype=object), ARRAYS[name].dtype
     allowed = {int} if dtype.kind == "i" else {int, float, NoneType}
     if odd := set(map(type, array.flat)) - allowed:

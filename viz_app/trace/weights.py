@@ -13,9 +13,8 @@ _PARTS = ("encoder", "decoder", "unembedding")
 
 
 def named_weights(model: Seq2SeqModel) -> list[tuple[str, tuple[int, ...], int]]:
-    """Return names, shapes and memory addresses of all weights; tied ones under each name.
-    Where the weights of a model are not beside its hook points, those that the interface gives are
-    named as if they were; the others keep the names that they have in the file."""
+    """Return names, shapes and memory addresses of all weights; tied ones under each name. Those
+    that the interface gives are named by its hook points; others as in the file."""
     own: list[tuple[str, Tensor]] = list(model.named_parameters(remove_duplicate=False))
     foreign = [(name, tensor) for name, tensor in own if name.partition(".")[0] not in _PARTS]
     named = own
