@@ -9,21 +9,17 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from headwise.model.checkpoint import Checkpoint
 from headwise.model.files import write_bytes
-from headwise.model.interface import Head, Kind, parse_head
-from headwise.model.runs import Run
+from headwise.model.interface import Head, parse_head
 from headwise.viz_app.analysis.labels import make_visible
-from headwise.viz_app.core.computed import Computed
+from headwise.viz_app.core.computed import Computed, Sentences
 from headwise.viz_app.core.options import SentenceOptions, run_command
 from headwise.viz_app.core.record import TABLES, check_out
-from headwise.viz_app.core.sentences import Sentences
-from headwise.viz_app.core.written import TokenValues, head_dictionary, values_here
+from headwise.viz_app.core.written import head_dictionary, values_here
 from headwise.viz_app.heads.composition.paths import path
 from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.heads.dictionary.means import frequent, mean_values
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import writer_for
 from headwise.viz_app.trace.saved import read_trace
 
@@ -76,7 +72,12 @@ def main(arguments: ExportArguments) -> None:
         _write_of_heads(arguments, heads)
         return
     writer = writer_for(arguments.out)
-    trace = _trace(arguments)
+    if arguments.trace is not None:
+        trace = read_trace(arguments.trace)
+    elif arguments.sentence.run and arguments.sentence.text:
+        trace = arguments.sentence.trace(*arguments.sentence.open())
+    else:
+        raise ValueError("expected --run and --text, or --trace with a saved trace")
     content = writer(trace)
     write_bytes(arguments.out, content)
     form = arguments.out.suffix[1:]
@@ -84,14 +85,6 @@ def main(arguments: ExportArguments) -> None:
         "export: run %s, step %d, form %s, bytes %d", trace.run, trace.step, form, len(content)
     )
     print(f"{arguments.out}: {make_visible(trace.target_text)}")  # a file may have any text
-
-
-def _trace(arguments: ExportArguments) -> Trace:
-    if arguments.trace is not None:
-        return read_trace(arguments.trace)
-    if not (arguments.sentence.run and arguments.sentence.text):
-        raise ValueError("expected --run and --text, or --trace with a saved trace")
-    return arguments.sentence.trace(*arguments.sentence.open())
 
 
 def _write_of_heads(arguments: ExportArguments, heads: list[Head]) -> None:
@@ -104,7 +97,13 @@ def _write_of_heads(arguments: ExportArguments, heads: list[Head]) -> None:
         raise ValueError("--text: expected a sentence in which the path is followed")
     run, checkpoint = arguments.sentence.open()
     if content == "dictionary":
-        values = _values(arguments, run, checkpoint, heads[0].kind)
+        if arguments.sentence.text:
+            trace = arguments.sentence.trace(run, checkpoint)
+            values = values_here(checkpoint.model, trace, heads[0].kind)
+        else:
+            examples = Sentences.examples(run, read_measures(run.folder, checkpoint.step))
+            means = mean_values(checkpoint.model, examples, heads[0].kind)
+            values = frequent(means, run.tokenizers, run.counts)
         record: Any = head_dictionary(checkpoint.model, run.tokenizers, heads[0], values)
     else:
         given = (
@@ -114,17 +113,6 @@ def _write_of_heads(arguments: ExportArguments, heads: list[Head]) -> None:
     write_bytes(arguments.out, record.file(arguments.out.suffix))
     _LOG.info("export: run %s, step %d, %s", run.name, checkpoint.step, content)
     print(f"{arguments.out}: {record.said}")
-
-
-def _values(
-    arguments: ExportArguments, run: Run, checkpoint: Checkpoint, kind: Kind
-) -> TokenValues:
-    """Return the values of tokens in the sentence, or their means over the example sentences."""
-    if arguments.sentence.text:
-        return values_here(checkpoint.model, arguments.sentence.trace(run, checkpoint), kind)
-    measures = read_measures(run.folder, checkpoint.step)
-    means = mean_values(checkpoint.model, Sentences.examples(run, measures), kind)
-    return frequent(means, run.tokenizers, run.counts)
 
 
 if __name__ == "__main__":

@@ -29,10 +29,10 @@ from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.files import read_measures, write_measures
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION, RESAMPLED, SCORE_MEASURES
 from headwise.viz_app.measuring.heads import RowMeasure
-from headwise.viz_app.measuring.neuron_files import write_neurons
 from headwise.viz_app.measuring.neurons import measure_neurons
 from headwise.viz_app.measuring.pair_files import SENTENCES, shipped_pairs, write_pairs
 from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
+from headwise.viz_app.measuring.tensor_files import write_neurons
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
 from headwise.viz_app.records.measures import Measures, OwnMeasure, StrongestSentences
 

@@ -28,7 +28,7 @@ from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.positions import encodings
 from headwise.viz_app.analysis.question import first_difference
 from headwise.viz_app.analysis.rollout import CellValue
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
@@ -41,7 +41,7 @@ from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.head_alignments import AlignedRows, MapsOf, cross_maps
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
-from headwise.viz_app.measuring.neuron_files import read_neurons
+from headwise.viz_app.measuring.tensor_files import read_neurons
 from headwise.viz_app.measuring.words import (
     align_batch,
     count_correct_links,

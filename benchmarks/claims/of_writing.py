@@ -12,7 +12,7 @@ from benchmarks.claims.of_logs import run_of
 from benchmarks.claims.record import Found
 from headwise.model.checkpoint import load_weights
 from headwise.model.interface import Head, Kind
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.heads.dictionary.means import frequent, mean_values
 from headwise.viz_app.heads.dictionary.scores import (

@@ -21,10 +21,9 @@ from headwise.viz_app.analysis.embeddings import frequency_groups, most_frequent
 from headwise.viz_app.analysis.pairs import accuracy_curves, accuracy_losses, failing_pairs
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
-from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples
+from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples, read_neurons
 from tests.robustness.tiny_run import STEP
 
 _SENTENCE = "Where is the old cat?"

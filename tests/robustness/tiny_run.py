@@ -15,10 +15,9 @@ from headwise.model.training.resume import save_resume_state
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
 from headwise.viz_app.measuring.files import write_measures
-from headwise.viz_app.measuring.neuron_files import write_neurons
 from headwise.viz_app.measuring.pair_files import write_pairs
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
-from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples
+from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples, write_neurons
 from tests.robustness.texts import MARKUP
 from tests.tiny import tiny_model, write_run
 from tests.viz_app.measures import (

@@ -12,7 +12,7 @@ import tyro
 from headwise.model.checkpoint import CheckpointError, TrainedRun, load_weights
 from headwise.model.interface import Head, parse_head
 from headwise.model.turned import Turned
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import head_dictionary
 from headwise.viz_app.export import COMPUTED, ExportArguments, main
 from headwise.viz_app.heads.composition.scores import composition

@@ -30,11 +30,16 @@ from headwise.viz_app.measuring.alignments import Alignments, Links, write_align
 from headwise.viz_app.measuring.checkpoint_measures import STAGES
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
 from headwise.viz_app.measuring.head_measures import MEASURES, RESAMPLED, SCORE_MEASURES
-from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
-from headwise.viz_app.measuring.tensor_files import CheckpointRecord, HeadMeans, Resamples
+from headwise.viz_app.measuring.tensor_files import (
+    CheckpointRecord,
+    HeadMeans,
+    Resamples,
+    neurons_path,
+    read_neurons,
+)
 from headwise.viz_app.records.measures import CorpusSummary, Measures
 from tests.floats import near, rounding
 from tests.viz_app.conftest import RunCommand

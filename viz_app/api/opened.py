@@ -19,7 +19,7 @@ from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
 from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary
 from headwise.viz_app.heads.alike.maps import AlikeHeads, heads_alike
 from headwise.viz_app.heads.composition.paths import PathEffects, path

@@ -139,13 +139,8 @@ def heads_map(
             "margin": {"l": left, "r": matrix.COLOUR_BAR, "t": top, "b": 10},
             "hoverdistance": -1,
             "shapes": shapes,
-            "xaxis": {
-                "side": "top",
-                "tickangle": -90,
-                "range": [-0.5, len(tokens) - 0.5],
-                **matrix.token_axis(tokens, width),
-            },
-            "yaxis": {"range": [len(names) - 0.5, -0.5], **matrix.token_axis(names, _ROW)},
+            "xaxis": matrix.key_axis(tokens, width),
+            "yaxis": matrix.row_axis(names, _ROW),
             "annotations": [note(escape_plotly(column_title), theme, **corner, yshift=top)],
         },
     )
@@ -179,14 +174,8 @@ def score_map(
         theme=theme,
         width=640,
     )
-    heat_map |= {
-        "z": cells.astype(np.float32),
-        "zmin": -limit,
-        "zmax": limit,
-        "colorbar": matrix.colour_bar(theme, "score"),
-        "hovertemplate": None,
-        "hoverinfo": "skip",
-    }
+    heat_map |= {"z": cells.astype(np.float32), "zmin": -limit, "zmax": limit}
+    heat_map["colorbar"] = matrix.colour_bar(theme, "score")
     if layout["width"] is not None:  # cells are LARGEST_CELL wide
         heat_map |= {
             "texttemplate": "%{z:.2f}",

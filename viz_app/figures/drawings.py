@@ -205,11 +205,8 @@ def _norm(model: Description) -> str:
 
 
 def _heads(model: Description, *, encoder: bool) -> str:
-    heads, d_k = (
-        (model.n_encoder_heads, model.encoder_d_k)
-        if encoder
-        else (model.n_decoder_heads, model.decoder_d_k)
-    )
+    heads = model.n_encoder_heads if encoder else model.n_decoder_heads
+    d_k = model.encoder_d_k if encoder else model.decoder_d_k
     shared = model.of("encoder" if encoder else "decoder").key_heads
     of_keys = "" if shared is None else f", {shared} of keys"
     return f"{heads} heads{of_keys}, d_k = {d_k}"

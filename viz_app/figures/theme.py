@@ -79,13 +79,8 @@ def other_theme(theme: Theme) -> Theme:
 
 def page_colours(theme: Theme) -> dict[str, str]:
     """Return the colours that all HTML and all components use, by their names in styles."""
-    return {
-        "text": theme.text,
-        "muted": theme.muted,
-        "line": theme.line,
-        "accent": theme.accent,
-        "ground": theme.background,
-    }
+    named = {name: getattr(theme, name) for name in ("text", "muted", "line", "accent")}
+    return named | {"ground": theme.background}
 
 
 def page_style(theme: Theme) -> dict[str, str]:

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
+from cachetools import FIFOCache
 from torch import Tensor
 
 from headwise.model.budget import require_memory
@@ -89,17 +89,13 @@ def encode(
     """Encode pairs; leave out those with an empty side, a repeated source or too many tokens.
     A source is repeated if it is among the ten thousand sources before it. Neither a source nor a
     consumed target may have more than ``max_length`` tokens. What is left out is counted."""
-    order: deque[str] = deque()
-    seen: set[str] = set()
+    seen: FIFOCache[str, None] = FIFOCache(_REMEMBERED)
     for number, pair in enumerate(pairs):
         if pair.source and pair.target:
             if pair.source in seen:
                 left_out.repeated += 1
                 continue
-            order.append(pair.source)
-            seen.add(pair.source)
-            if len(order) > _REMEMBERED:
-                seen.remove(order.popleft())
+            seen[pair.source] = None
         sentence = encode_pair(number, pair, tokenizers, max_length=max_length, left_out=left_out)
         if sentence is not None:
             yield sentence

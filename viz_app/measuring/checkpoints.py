@@ -8,7 +8,7 @@ after each batch, in all processes: its caller can show that, or stop between tw
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
@@ -69,10 +69,8 @@ def read_examples(run: Run, stream: CorpusStream, most: int | None = None) -> Ex
     encoded = batches.encode(
         stream.pairs, run.tokenizers, max_length=run.description.max_length, left_out=left_out
     )
-    sentences = tuple(
-        batches.EncodedPair(number, s.pair, s.source, s.target)
-        for number, s in enumerate(islice(encoded, most))
-    )
+    numbered = enumerate(islice(encoded, most))
+    sentences = tuple(replace(sentence, number=number) for number, sentence in numbered)
     tokens = sum(len(sentence.target) - 1 for sentence in sentences)
     corpus = CorpusSummary(stream.name, stream.sha256, len(sentences), tokens)
     return ExampleSentences(corpus, sentences, left_out)

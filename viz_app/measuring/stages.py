@@ -112,12 +112,10 @@ class LanguageModel:
 
     def log_probabilities(self, ids: Sequence[int]) -> list[float]:
         """Return the log-probability, in nats, of each token of a text after its prefix."""
-        return [
-            math.log(
-                self.probability(ids[place], tuple(ids[max(place - _LONGEST_HISTORY, 0) : place]))
-            )
-            for place in range(self._prefix, len(ids))
-        ]
+        places = range(self._prefix, len(ids))
+        histories = [tuple(ids[max(at - _LONGEST_HISTORY, 0) : at]) for at in places]
+        found = zip(ids[self._prefix :], histories, strict=True)
+        return [math.log(self.probability(token, history)) for token, history in found]
 
 
 class StageMeasurer:

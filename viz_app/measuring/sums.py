@@ -177,26 +177,21 @@ class MeasureSums:
 
     def values(self) -> dict[str, dict[Kind, Floats]]:
         """Return the mean of each measure and kind, (L, H); NaN where no row was counted."""
-        found = self._by_name(Bootstrap.means)
-        for name in _ERROR_RATES:  # 1 - 2 hits / links
-            found[name] = {kind: 1 - 2 * of_kind for kind, of_kind in found[name].items()}
-        return found
+        return self._by_name(Bootstrap.means, lambda hits: 1 - 2 * hits)
 
     def errors(self) -> dict[str, dict[Kind, Floats]]:
         """Return the standard error of each mean that ``values`` has, (L, H) for each kind."""
-        found = self._by_name(Bootstrap.standard_errors)
-        for name in _ERROR_RATES:
-            found[name] = {kind: 2 * of_kind for kind, of_kind in found[name].items()}
-        return found
+        return self._by_name(Bootstrap.standard_errors, lambda hits: 2 * hits)
 
-    def _by_name(self, figure: Callable[[Bootstrap], Tensor]) -> dict[str, dict[Kind, Floats]]:
-        return {
-            name: {
-                kind: figure(self._of_heads[name, kind]).float().cpu().view(shape).numpy()
-                for kind, shape in self._shapes.items()
-            }
-            for name in self._names
-        }
+    def _by_name(
+        self, figure: Callable[[Bootstrap], Tensor], of_rate: Callable[[Floats], Floats]
+    ) -> dict[str, dict[Kind, Floats]]:
+        """Return a figure of each measure; ``of_rate`` makes that of an error rate from hits."""
+        found: dict[str, dict[Kind, Floats]] = {name: {} for name in self._names}
+        for (name, kind), sums in self._of_heads.items():
+            values = figure(sums).float().cpu().view(self._shapes[kind]).numpy()
+            found[name][kind] = of_rate(values) if name in _ERROR_RATES else values
+        return found
 
     def resamples(self) -> dict[Kind, NDArray[np.float16]]:
         """Return what ``Resamples`` has: kind → (names, resamples, L, H), float16."""

@@ -1,7 +1,9 @@
 """Records of a checkpoint in files of their own beside its measures, in safetensors.
 
-The tensors are the arrays of the record, under the names of fields, or of kinds of attention; the
-header says which checkpoint, on what it was measured, and has a checksum of all that.
+The tensors of most are the arrays of the record, under the names of fields, or of kinds of
+attention; the header says which checkpoint, on what it was measured, and has a checksum of all
+that. Those of the strongest sentences of neurons, ``neurons-0000000.safetensors``, are for each
+stack sentence, position and activation, (layers, d_ff, examples); all else is in the header.
 
 ``L`` layers, ``H`` heads, ``K`` = d_k.
 """
@@ -9,10 +11,11 @@ header says which checkpoint, on what it was measured, and has a checksum of all
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 import numpy as np
 import orjson
@@ -21,11 +24,17 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
-from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interface import KINDS, Head, Kind, Stack
 from headwise.model.validation import validate_json
+from headwise.model.weights import sha256_of_tensors
 from headwise.viz_app.core.record import Record, array_fields
 from headwise.viz_app.measuring.head_measures import RESAMPLED, SCORE_MEASURES
-from headwise.viz_app.records.measures import CorpusSummary
+from headwise.viz_app.records.measures import (
+    CorpusSummary,
+    Sentence,
+    StrongestPositions,
+    StrongestSentences,
+)
 from headwise.viz_app.records.trace import Floats
 
 MOST_OF_TENSORS = 48 * 2**20
@@ -178,3 +187,102 @@ class Resamples(CheckpointRecord):
         """Return the deviations of one measure of one head, (resamples,)."""
         of_kind = self.deviations[head.kind][RESAMPLED.index(name), :, head.layer, head.head]
         return of_kind.astype(np.float64)
+
+
+_NEURONS_VERSION = 1
+_SIDES = {"sentence": np.int64, "position": np.int64, "activation": np.float32}
+
+
+@dataclass(frozen=True)
+class _About:
+    """What the header has under ``about``."""
+
+    format_version: int
+    run: str
+    step: int
+    sha256: str
+    corpus: CorpusSummary
+    sentences: list[tuple[str, str]]  # source and reference
+    tensors_sha256: str
+
+
+def neurons_path(folder: Path, step: int) -> Path:
+    """Return the path of the strongest sentences of a checkpoint, in a run's folder."""
+    return folder / "measures" / f"neurons-{step:07d}.safetensors"
+
+
+def write_neurons(folder: Path, found: StrongestSentences) -> None:
+    """Write the strongest sentences of a checkpoint into a run's folder, in place of earlier ones.
+    CheckpointError if they cannot be written."""
+    tensors = {
+        f"{stack}.{side}": _small(array)
+        for stack, places in found.stacks.items()
+        for side, array in vars(places).items()
+    }
+    about = _About(
+        format_version=_NEURONS_VERSION,
+        run=found.run,
+        step=found.step,
+        sha256=found.sha256,
+        corpus=found.corpus,
+        sentences=[(each.source, each.reference) for each in found.sentences],
+        tensors_sha256=sha256_of_tensors(io.BytesIO(safetensors.numpy.save(tensors)))[0],
+    )
+    path = neurons_path(folder, found.step)
+    make_folder(path.parent)
+    header = {"about": orjson.dumps(about).decode()}
+    write_bytes(path, safetensors.numpy.save(tensors, header))
+
+
+def _small(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return an array in the shortest type that holds its numbers; they have 11 bits at most."""
+    if array.dtype.kind == "f":
+        fits = np.abs(array).max(initial=0) <= np.finfo(np.float16).max
+        return array.astype(np.float16 if fits else np.float32, order="C")
+    return array.astype(np.min_scalar_type(int(array.max(initial=0))), order="C")
+
+
+def read_neurons(folder: Path, step: int) -> StrongestSentences:
+    """Read the strongest sentences of a checkpoint; the caller compares their sha256.
+    CheckpointError if the file is missing, damaged, foreign or of another version."""
+    path = neurons_path(folder, step)
+    content = read_bytes(path, most=MOST_OF_TENSORS)
+    try:
+        tensors = safetensors.numpy.load(content)
+        sha256, metadata = sha256_of_tensors(io.BytesIO(content))
+        about = validate_json(_About, metadata["about"])
+        if (about.format_version, about.step) != (_NEURONS_VERSION, step):
+            raise ValueError(
+                f"expected format version {_NEURONS_VERSION} and step {step}, got "
+                f"{about.format_version} and {about.step}"
+            )
+        if about.tensors_sha256 != sha256:
+            raise ValueError("its numbers were altered")
+        stacks = {s: _positions(s, tensors, len(about.sentences)) for s in get_args(Stack)}
+    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path}: not the strongest sentences of step {step:,}, or damaged ({error}); measure "
+            "them again"
+        ) from error
+    return StrongestSentences(
+        run=about.run,
+        step=step,
+        sha256=about.sha256,
+        corpus=about.corpus,
+        sentences=tuple(Sentence(*texts) for texts in about.sentences),
+        stacks=stacks,
+    )
+
+
+def _positions(
+    stack: Stack, tensors: Mapping[str, NDArray[Any]], sentences: int
+) -> StrongestPositions:
+    arrays = {side: tensors[f"{stack}.{side}"].astype(dtype) for side, dtype in _SIDES.items()}
+    shapes = [array.shape for array in arrays.values()]
+    if len({*shapes}) > 1 or len(shapes[0]) != 3 or not np.isfinite(arrays["activation"]).all():
+        raise ValueError(f"expected finite numbers of layers, d_ff and examples, got {shapes}")
+    if not set(np.unique(arrays["sentence"])) <= set(range(sentences)):
+        raise ValueError(f"expected places in {sentences} sentences, got one in another")
+    for array in arrays.values():
+        array.flags.writeable = False
+    return StrongestPositions(**arrays)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from headwise.viz_app.analysis.differences import (
+from headwise.viz_app.analysis.attention import (
     first_word_mismatch,
     head_distances,
     jensen_shannon,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headwise.model.tokenizer import TokenizerPair
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 
 PAIRS = [
     ("Don't worry, she sees him.", "No te preocupes, ella lo ve."),

@@ -11,7 +11,7 @@ from scipy.spatial.distance import jensenshannon
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.tokenizer import TokenizerPair
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.alike.maps import heads_alike
 from headwise.viz_app.measuring.sums import draws
 from headwise.viz_app.trace.sentence import run_trace

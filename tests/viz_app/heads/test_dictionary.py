@@ -13,7 +13,7 @@ from headwise.model.checkpoint import CHECKPOINTS, TrainedRun, load_weights, ope
 from headwise.model.config import BOS, EOS, PAD
 from headwise.model.interface import Head, Kind, attention_path
 from headwise.model.training.data import Pair
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import TokenValues, head_dictionary, values_in, written_logits
 from headwise.viz_app.heads.dictionary import scores
 from headwise.viz_app.heads.dictionary.means import frequent, mean_values, with_means

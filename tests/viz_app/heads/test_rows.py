@@ -16,8 +16,8 @@ from headwise.model.runs import open_run
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.core import sentences as core
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core import computed as core
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.measuring.batches import batches_by_length, encode_all

@@ -9,7 +9,7 @@ import torch
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Head
 from headwise.model.interventions import head_costs
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.together.cost import JointCost, joint_cost
 from headwise.viz_app.heads.together.section import joint_cost_in_words
 from headwise.viz_app.measuring.pruning import prune

@@ -23,8 +23,8 @@ from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.checkpoints import MeasureTask, read_examples
-from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons, write_neurons
 from headwise.viz_app.measuring.neurons import measure_neurons, places_in_batch, rounded, strongest
+from headwise.viz_app.measuring.tensor_files import neurons_path, read_neurons, write_neurons
 from headwise.viz_app.records.measures import Sentence, StrongestPositions, StrongestSentences
 from tests.floats import PASS, near
 from tests.model.pretrained.tiny import MAKES, build

@@ -6,7 +6,7 @@ import numpy as np
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.training.data import Pair
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate.given.found import reference_scores, unrelated

@@ -14,7 +14,7 @@ import torch
 import tyro
 from safetensors.torch import load_file, save_file
 
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.served import MODELS
 from headwise.viz_app.views.model import projection

@@ -10,7 +10,7 @@ import pytest
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Head
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary
 from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.measuring.files import write_measures

@@ -36,7 +36,7 @@ from headwise.viz_app.analysis.paired import (
     stand_apart,
 )
 from headwise.viz_app.components.row_table import Bar
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.together.cost import joint_cost
 from headwise.viz_app.measuring.alignments import Alignments, write_alignments
 from headwise.viz_app.measuring.checkpoint_measures import STAGES

@@ -18,7 +18,7 @@ from headwise.model.files import append_log
 from headwise.model.interface import KINDS, Kind
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.analysis.differences import head_distances
+from headwise.viz_app.analysis.attention import head_distances
 from headwise.viz_app.analysis.embeddings import project_together
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import token_labels

@@ -22,7 +22,7 @@ from headwise.model.interface import KINDS, parse_head
 from headwise.viz_app.analysis.labels import KIND_NAMES, head_of, token_label, token_labels
 from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.measuring.files import write_measures
-from headwise.viz_app.measuring.neuron_files import neurons_path, write_neurons
+from headwise.viz_app.measuring.tensor_files import neurons_path, write_neurons
 from headwise.viz_app.records.measures import StrongestPositions
 from headwise.viz_app.records.trace import Word
 from headwise.viz_app.views.shared import download, slices

@@ -12,8 +12,7 @@ import torch
 
 from headwise.model.estimates import costs_bytes
 from headwise.model.interface import Head, Seq2SeqModel
-from headwise.viz_app.core.computed import of_sentences
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences, of_sentences
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     PaddedIds,

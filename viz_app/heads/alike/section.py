@@ -9,7 +9,7 @@ import streamlit as st
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.components.row_table import Bar, Row, row_table
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.alike.maps import AlikeHead, heads_alike
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures

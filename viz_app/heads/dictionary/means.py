@@ -9,8 +9,7 @@ import numpy as np
 
 from headwise.model.interface import Kind, Seq2SeqModel, Tokenizers
 from headwise.model.run_info import Counts
-from headwise.viz_app.core.computed import of_sentences
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences, of_sentences
 from headwise.viz_app.core.written import Numbers, TokenValues, values_in
 
 MOST_FREQUENT = 200

@@ -23,9 +23,8 @@ from torch import Tensor
 from headwise.model.interface import Head, Kind, Seq2SeqModel
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.pairs import accuracy
-from headwise.viz_app.core.computed import of_sentences
+from headwise.viz_app.core.computed import Sentences, of_sentences
 from headwise.viz_app.core.record import Record
-from headwise.viz_app.core.sentences import Sentences
 from headwise.viz_app.core.written import Numbers, TokenValues, written_logits
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.head_alignments import align_pairs

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headwise.model.interface import Head, Kind, head_name
 from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import (
     HeadDictionary,
     TokenValues,

@@ -14,7 +14,7 @@ from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.viz_app.analysis.embeddings import frequency_groups, project_together
 from headwise.viz_app.analysis.labels import interval_text
 from headwise.viz_app.components.scatter import Cloud, Frames, scatter
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.heads.plane.vectors import (
     ReadHead,

@@ -8,7 +8,7 @@ import streamlit as st
 
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Row, row_table
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.records.measures import Measures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from headwise.viz_app.analysis.labels import NO_SUM_NOTE, OFF_NOTE, ONE_TRAINING_NOTE
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.together.cost import JointCost, joint_cost
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headwise.model.interface import Seq2SeqModel
-from headwise.viz_app.core.computed import of_sentences
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences, of_sentences
 from headwise.viz_app.measuring.batches import EncodedPair, target_scores
 from headwise.viz_app.records.trace import Doubles
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.translate.given.found import reference_scores
 from headwise.viz_app.views.shared.asked import ask_sentences

@@ -7,8 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from headwise.model.interface import Seq2SeqModel
-from headwise.viz_app.core.computed import Asked, Computed, Found, OfSentences, OfTrace, OfWeights
-from headwise.viz_app.core.sentences import Sentences
+from headwise.viz_app.core.computed import (
+    Asked,
+    Computed,
+    Found,
+    OfSentences,
+    OfTrace,
+    OfWeights,
+    Sentences,
+)
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.views.caches import Run, Weights, checkpoint_of, weights_of, weights_sha256
 from headwise.viz_app.views.shared.cache import cached

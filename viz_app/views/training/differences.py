@@ -14,11 +14,13 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS, Head, Kind
-from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
-from headwise.viz_app.analysis.differences import (
+from headwise.viz_app.analysis.attention import (
     first_word_mismatch,
     head_distances,
+    max_pool,
     pool_differences,
+    pool_labels,
+    pool_mask,
 )
 from headwise.viz_app.analysis.grid import Grid, GridOptions, Units, make_grid
 from headwise.viz_app.analysis.head_ranking import rank_heads

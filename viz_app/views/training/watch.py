@@ -12,8 +12,8 @@ import streamlit as st
 
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Head
+from headwise.viz_app.analysis.attention import head_distances
 from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.differences import head_distances
 from headwise.viz_app.analysis.grid import Grid, GridOptions, make_grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
 from headwise.viz_app.components.player import Course, Frame, MapAnimation, block_size, player

@@ -10,7 +10,7 @@ from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.row_table import Row, TextPart, row_table
 from headwise.viz_app.figures.bars import bar_chart
-from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
+from headwise.viz_app.measuring.tensor_files import neurons_path, read_neurons
 from headwise.viz_app.records.measures import Sentence, StrongestSentences
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import weights_sha256
