@@ -24,10 +24,8 @@ from headwise.viz_app.report import writer_for
 from headwise.viz_app.trace.saved import read_trace
 
 COMPUTED: dict[str, Computed[..., Any]] = {"composition": composition, "path": path}
-"""What can be written of heads, by its name."""
 _LOG = logging.getLogger(__name__)
-_NONE = SentenceOptions(run="", text="")
-"""Neither a run nor a sentence, where a saved trace or weights are enough."""
+_NONE = SentenceOptions(run="", text="")  # where a saved trace or weights are enough
 
 
 @dataclass(frozen=True)

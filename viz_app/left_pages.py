@@ -22,12 +22,10 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.pages_manager import PagesManager
 
-_MOST_BYTES = 2**16
-"""Most bytes of a message that is looked into for the page that begins; pictures have more."""
+_MOST_BYTES = 2**16  # of a message that may begin a page; pictures have more
 
 
 SHARED = ("_intended_page_script_hash", "_intended_page_name", "_current_page_script_hash")
-"""What a session knows of the page that is drawn."""
 
 
 @dataclass

@@ -37,8 +37,7 @@ from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_
 from headwise.viz_app.records.measures import Measures, OwnMeasure, StrongestSentences
 
 Found = TypeVar("Found")
-SHIPPED = "shipped"
-"""What stands for the contrastive pairs that the program has for the run's languages."""
+SHIPPED = "shipped"  # for the program's contrastive pairs of the run's languages
 _FIRST = 200  # number of sentences of the corpus that are examples if there is no file of examples
 _ROUGH = 256  # fewer sentences than these give rough figures, and a message says so
 

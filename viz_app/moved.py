@@ -13,12 +13,10 @@ class _Move(NamedTuple):
     """A page that named something → the page that shows it now, and what is to be set there."""
 
     page: str
-    asked: str
-    """A parameter, or a parameter and its value; empty for whatever else the page was asked."""
+    asked: str  # parameter, or parameter=value; empty for whatever else was asked
     now: str
     sets: Mapping[str, str] = {}
-    unless: Sequence[str] = ()
-    """Parameters that the page has had since: who names one knows where things are."""
+    unless: Sequence[str] = ()  # parameters since: who names one knows where things are
 
 
 _MASKS, _LENS, _PAIRS = {"section": "masks"}, {"section": "lens"}, {"errors": "pairs"}

@@ -15,18 +15,13 @@ from headwise.model.placement import Placement
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.lessons.reading import SHIPPED
 
-MODELS = "HEADWISE_MODELS"
-"""The environment variable with the models that were named: a line for each, name, tab, folder."""
+MODELS = "HEADWISE_MODELS"  # models that were named: in each line name, tab, folder
 FOLDER = "HEADWISE_CHECKPOINTS"  # the environment variable with the folder of runs
-LESSONS = "HEADWISE_LESSONS"
-"""The environment variable with a folder of lessons, which are offered beside those of the app."""
-DEVICE = "HEADWISE_DEVICE"
-"""The environment variable with the device of the models: auto, cpu or cuda."""
-DTYPE = "HEADWISE_DTYPE"
-"""The environment variable with the type of their weights: float32, bfloat16 or float16."""
+LESSONS = "HEADWISE_LESSONS"  # a folder of lessons beside those of the app
+DEVICE = "HEADWISE_DEVICE"  # auto, cpu or cuda
+DTYPE = "HEADWISE_DTYPE"  # of weights: float32, bfloat16 or float16
 
-FIRST_RUN = "en-es"
-"""The run that is open at first, if no model was named and there is one of this name."""
+FIRST_RUN = "en-es"  # open at first, if no model was named and there is one
 
 
 def runs_folder() -> Path:

@@ -21,11 +21,8 @@ from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.records.trace import Floats, Tokens, Trace, Word
 
-ALMOST_EVEN = 0.97
-"""Smallest evenness of a map, or relative entropy of a head, that is called almost even: of ten
-keys the heaviest then has at most 2.3 times the even weight."""
-Aggregate = Literal["head", "mean", "max", "rollout"]
-"""What a map shows of the heads; rollout needs all layers (``rollout.py``), the others one."""
+ALMOST_EVEN = 0.97  # the heaviest of ten keys then has at most 2.3 times the even weight
+Aggregate = Literal["head", "mean", "max", "rollout"]  # rollout is of all layers, others of one
 
 
 def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
@@ -121,13 +118,11 @@ class MapFacts:
     largest: float
     row: int  # the query of the largest weight
     column: int  # the key of the largest weight
-    evenness: float
-    """Mean entropy of a row, as a share of itself, divided by the largest possible: 1 is even."""
+    evenness: float  # mean entropy of a row as a share of itself, over the largest possible one
     even_weight: float  # weight that each key would have on average if every row were even
     special: float  # share of the weight on special tokens, such as ``</s>``
     punctuation: float | None  # share of the weight on punctuation marks; None if there are none
-    itself: float | None
-    """Share of the weight on the query's own token; None where keys are other tokens."""
+    itself: float | None  # weight on the query's own token; None where keys are other tokens
 
 
 def map_facts(

@@ -13,8 +13,7 @@ import numpy as np
 from headwise.viz_app.records.measures import Curve, DataChange, OverfittingOnset
 
 RISE = 0.05
-"""Smallest rise of a loss that counts as overfitting, in nats: a perplexity that is 5 % higher. A
-learned task's loss varies less than this between milestones."""
+"""Smallest rise of a loss that is overfitting, in nats; that of a learned task varies less."""
 MOST_POINTS = 1_000  # most points of a curve that is drawn
 
 LogRow = Mapping[str, Any]  # a line of a log, such as ``metrics.jsonl``: name → value
@@ -131,8 +130,7 @@ class Progress:
     steps: int
     loss: float | None  # loss of training batches in the latest row that has it; None if none has
     speed: float | None  # target tokens per second in the latest row that has it; None if none has
-    seconds: float | None
-    """Estimated seconds until the last step, without the time that milestones take."""
+    seconds: float | None  # estimated until the last step, without the time of milestones
 
     def __str__(self) -> str:
         parts = [f"step {self.step:,} of {self.steps:,}"]

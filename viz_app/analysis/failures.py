@@ -47,7 +47,6 @@ FAILURE_DESCRIPTIONS: Mapping[str, FailureDescription] = {
         "It cannot see a wrong word that was well attended.",
     ),
 }
-"""Description of each name in ``FAILURES``."""
 
 
 def shares_below(figures: Sequence[float], sources: Sequence[str]) -> list[float]:

@@ -29,10 +29,8 @@ class Grid:
     column_title: str
     row_spans: tuple[Word, ...]  # decoder steps (or source tokens) of each row
     column_spans: tuple[Word, ...]  # key tokens of each column
-    allowed: NDArray[np.bool_] | None
-    """Which cells the mask allows, (rows, columns); None if it allows all."""
-    spans: tuple[tuple[Word, ...], tuple[Word, ...]]
-    """Spans of all rows and of all columns, including those that are left out."""
+    allowed: NDArray[np.bool_] | None  # by the mask, (rows, columns); None if it allows all
+    spans: tuple[tuple[Word, ...], tuple[Word, ...]]  # of all, also those left out
     renormalised: bool  # whether rows are scaled to sum to 1 again after columns were left out
 
     @property
@@ -88,17 +86,11 @@ def _place(spans: Sequence[Word], token: int) -> int | None:
 class GridOptions:
     """These options say what the rows and columns of attention maps are."""
 
-    units: Units = "tokens"
-    """Whether a row or column is a token or a word."""
-    rows_by: RowsBy = "predicted"
-    """Whether decoder rows are grouped into words, and left out as special, by the tokens that they
-    predict or by those that they consume."""
-    special: bool = True
-    """Whether rows and columns of special tokens, such as ``</s>``, are shown."""
-    renormalised: bool = False
-    """Whether rows are scaled to sum to 1 again if those columns are not shown."""
-    punctuation: bool = True
-    """Whether columns of punctuation marks are shown if those of special tokens are not."""
+    units: Units = "tokens"  # of rows and columns
+    rows_by: RowsBy = "predicted"  # whose words group decoder rows, and leave them out as special
+    special: bool = True  # whether those of special tokens, such as ``</s>``, are shown
+    renormalised: bool = False  # whether rows then sum to 1 again, if those are not shown
+    punctuation: bool = True  # whether columns of marks are shown if special ones are not
 
 
 def make_grid(trace: Trace, kind: Kind, grid_options: GridOptions = GridOptions()) -> Grid:

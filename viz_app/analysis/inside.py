@@ -56,15 +56,12 @@ class HeadSteps:
     query: Doubles  # the query vector, (K,)
     keys: Doubles  # the key vectors, (M, K)
     products: Doubles  # the dot products q·k, (M,)
-    scaled: Doubles
-    """The dot products divided by √K, (M,); as they are in a model that does not scale."""
-    position_bias: Doubles | None
-    """What relative positions add, (M,); None where positions are embedded."""
+    scaled: Doubles  # divided by √K, (M,); as they are in a model that does not scale
+    position_bias: Doubles | None  # of relative positions, (M,); None where they are embedded
     scores: Doubles  # the scaled products plus the position bias, (M,)
     capped: Doubles | None  # c tanh(score / c) of the scores, (M,); None without a cap c
     masked: Doubles  # the scores, after any cap, −∞ where the query may not attend, (M,)
-    weights: Doubles
-    """The softmax of ``masked``, (M,); with the keys of another half, if there is one."""
+    weights: Doubles  # the softmax of ``masked``, (M,), over the keys of another half too
     values: Doubles  # the value vectors, (M, K)
     weighted: Doubles  # each value times its weight, (M, K)
     output: Doubles  # the sum of the weighted values, (K,)
@@ -77,9 +74,7 @@ class HeadShares:
     parts: Doubles  # each head's output times its rows of W_O, (H, D)
     bias: Doubles  # the bias of the output projection, (D,); 0 if it has none
     output: Doubles  # the sum of all parts and the bias, (D,)
-    shares: Doubles
-    """The share of each head in the output, and last that of the bias, (H + 1,); see
-    ``head_shares``."""
+    shares: Doubles  # of each head in the output, and of the bias, (H + 1,)
 
 
 @dataclass(frozen=True)

@@ -34,19 +34,14 @@ def accuracy(outcomes: Floats) -> Accuracy:
     """Return the mean of outcomes, (n,), with the 95% interval of Wilson (1927).
     Halves may leave a count between two: its ends are those of it rounded down, and up."""
     count, total = len(outcomes), float(np.asarray(outcomes, np.float64).sum())
-    return Accuracy(total / count, *_wilson(total, count), count)
 
-
-def _wilson(total: float, count: int) -> tuple[float, float]:
-    """Return the ends of the interval. (To load SciPy for it takes a second or more.)"""
-
-    def end(right: int, sign: int) -> float:
+    def end(right: int, sign: int) -> float:  # (to load SciPy for it takes a second or more)
         share = right / count
         half = _Z * math.sqrt(share * (1 - share) / count + (_Z / (2 * count)) ** 2)
         centre = share + _Z**2 / (2 * count)
         return min(max((centre + sign * half) / (1 + _Z**2 / count), 0.0), 1.0)
 
-    return end(math.floor(total), -1), end(math.ceil(total), 1)
+    return Accuracy(total / count, end(math.floor(total), -1), end(math.ceil(total), 1), count)
 
 
 @dataclass(frozen=True)

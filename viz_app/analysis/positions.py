@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from headwise.viz_app.records.trace import Floats
 
 Order = Literal["interleaved", "halves"]
-"""Whether dimensions 2i and 2i + 1 are the sine and cosine of one wavelength, as in the paper, or
-dimensions i and D / 2 + i."""
+"""Sine and cosine of a wave are dimensions 2i and 2i + 1, as in the paper, or i and D / 2 + i."""
 
 
 def wavelength(dimension: int, d_model: int, order: Order = "interleaved") -> float:

@@ -25,8 +25,7 @@ class Lens:
     labels: tuple[tuple[str, ...], ...]  # labels of the likeliest tokens, (T, C)
     probabilities: Floats  # probabilities of those tokens, (T, C)
     actual: NDArray[np.bool_]  # whether the likeliest token is the actual next token, (T, C)
-    notes: tuple[tuple[str, ...], ...]
-    """The likeliest tokens with their probabilities, one on each line, (T, C)."""
+    notes: tuple[tuple[str, ...], ...]  # the likeliest with probabilities, in lines, (T, C)
 
 
 def read_lens(trace: Trace, *, count: int = 5) -> Lens:

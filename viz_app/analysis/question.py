@@ -113,24 +113,15 @@ class Asked:
     row: int = 0  # the chosen query, or step of decoding
     column: int | None = None  # the chosen key
     cells: CellValue = "weight"
-    show: Aggregate = "head"
-    """Whether the map is that of the head, or of its layer's heads together."""
+    show: Aggregate = "head"  # whether of the head, or of its layer's heads together
     curves: Mapping[str, Curve] = field(default_factory=dict)
-    """The training curves of the run, by their names in its log."""
-    costs: Callable[[], Mapping[Kind, Floats]] = dict
-    """Computes what switching off each head costs the target, in nats: kind → (L, H)."""
-    pairs: Callable[[], MeasuredPairs | None] = lambda: None
-    """Reads what was measured of the run on contrastive pairs; None if nothing was."""
-    turned: Callable[[], Trace] | None = None
-    """Traces the same target with the heads turned that the view names."""
-    account: Callable[[], Compared] = _no_account
-    """Computes why the chosen token was written, and not the other word that is chosen."""
-    patched_pair: Callable[[], PatchedPair] = _no_pair
-    """Patches the sentence by the second one of the page."""
+    costs: Callable[[], Mapping[Kind, Floats]] = dict  # of each head, in nats: kind → (L, H)
+    pairs: Callable[[], MeasuredPairs | None] = lambda: None  # what was measured on them, if it was
+    turned: Callable[[], Trace] | None = None  # with the heads that the view turns
+    account: Callable[[], Compared] = _no_account  # of the chosen token against another
+    patched_pair: Callable[[], PatchedPair] = _no_pair  # by the second sentence of the page
     score_parts: Callable[[Head, int], ScoreParts] = _no_scores
-    """Takes a row of a head's scores apart."""
-    written: Callable[[Head], HeadDictionary] = _no_dictionary
-    """Computes what a head of the decoder writes for each key of the sentence."""
+    written: Callable[[Head], HeadDictionary] = _no_dictionary  # for each key of the sentence
 
     @cached_property
     def grid(self) -> Grid:
@@ -170,8 +161,7 @@ class Question:
 
     choices: tuple[Choice, ...]
     right: frozenset[Place]
-    names: Mapping[str, str] = field(default_factory=dict)
-    """What the question's text may name in braces, such as ``{row}``."""
+    names: Mapping[str, str] = field(default_factory=dict)  # in braces in its text
     elsewhere: str = ""  # what there is to say of a place that is none of the choices
 
     def is_right(self, place: Place) -> bool:

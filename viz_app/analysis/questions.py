@@ -20,8 +20,7 @@ from headwise.viz_app.why.sentences import questions as patching_questions
 from headwise.viz_app.why.word import questions as account_questions
 
 Way = Literal["cell", "row", "source", "target", "head"]
-"""What in the page a click can answer with: a cell or a row of the large map, a token of the source
-or of the target, a head in the picture of all heads."""
+"""What a click answers with: a part of the large map, a token, a head among all."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class QuestionKind:
 
     make: Callable[..., Question]
     way: Way | None = None
-    names: frozenset[str] = field(default_factory=frozenset)
-    """What the text of such a question may name in braces."""
+    names: frozenset[str] = field(default_factory=frozenset)  # in braces in its text
 
     @cached_property
     def parameters(self) -> type[BaseModel]:
@@ -100,9 +98,7 @@ KINDS: dict[str, QuestionKind] = {
     "restoring_sublayer": _kind(patching_questions.restoring_sublayer, "first", "second"),
     "restoring_head": _kind(patching_questions.restoring_head, "first", "second"),
 }
-"""Name → kind of question."""
 _CLICKED: Mapping[str, tuple[Way, ...]] = {"translate": get_args(Way), "why": ("source", "target")}
-"""Page → what can be clicked there for an answer."""
 
 
 def way_on(page: str, name: str) -> Way | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,15 +89,15 @@ def align(
     names = direction.names
     if agreement is None:
         return HeadAlignment(names[place], found, None, {}, None, None)
-    rates = agreement.error_rate
+    rates, (diagonal, lowest) = agreement.error_rate, _baselines(aligned)
     order = np.argsort(rates, kind="stable")
     return HeadAlignment(
         head=names[place],
         pairs=found,
         error=float(rates[place]),
         errors={names[at]: float(rates[at]) for at in order},
-        diagonal=_error_rate(aligned, _diagonal),
-        lowest=_error_rate(aligned, _right),
+        diagonal=diagonal,
+        lowest=lowest,
     )
 
 
@@ -128,18 +128,14 @@ def _as_links(given: WordLinks) -> WordLinks:
     return links
 
 
-def _diagonal(pair: PairLinks) -> WordLinks:
-    return {(min(word, pair.source_words - 1), word) for word in range(pair.target_words)}
-
-
-def _right(pair: PairLinks) -> WordLinks:
-    """Link each target word to one of its words in the reference, or else to any."""
-    chosen = {target: source for source, target in pair.reference}
-    return {(chosen.get(word, 0), word) for word in range(pair.target_words)}
-
-
-def _error_rate(pairs: list[PairLinks], link: Callable[[PairLinks], WordLinks]) -> float:
-    agreement = Agreement(np.zeros(1))
+def _baselines(pairs: list[PairLinks]) -> tuple[float, float]:
+    """Return the error rates of the diagonal, and of the best with one link a target word."""
+    agreement = Agreement(np.zeros(2))
     for pair in pairs:
-        agreement.add(link(pair), pair.reference)
-    return float(agreement.error_rate[0])
+        diagonal = {(min(at, pair.source_words - 1), at) for at in range(pair.target_words)}
+        linked = {target for _, target in pair.reference}
+        agreement.correct += [len(diagonal & pair.reference), len(linked)]
+        agreement.made += pair.target_words
+        agreement.sure += len(pair.reference)
+    diagonal_rate, lowest = agreement.error_rate.tolist()
+    return diagonal_rate, lowest

@@ -112,10 +112,15 @@ def measure(
             f"steps: expected those of {opened.name}, {opened.steps}; there is none of {missing}"
         )
     if save:
+        if not isinstance(pairs, str) and not hasattr(pairs, "__fspath__"):
+            raise ValueError(
+                "pairs: expected a file or a corpus by name with save=True, since the files of "
+                f"measures say what was measured on; got {type(pairs).__name__}"
+            )
         about = {name: _about(own[name], (ranges or {}).get(name, "amount")) for name in own}
         arguments = MeasureArguments(
             run=opened.name,
-            data=_named(pairs),
+            data=str(pairs),
             steps=tuple(wanted),
             sentences=sentences,
             columns=columns,
@@ -136,15 +141,6 @@ def measure(
         for row in _rows(opened.name, step, name, values[name], errors.get(name))
     )
     return pd.DataFrame(rows, columns=list(Row.__dataclass_fields__))
-
-
-def _named(pairs: Pairs) -> str:
-    if not isinstance(pairs, str) and not hasattr(pairs, "__fspath__"):
-        raise ValueError(
-            "pairs: expected a file or a corpus by name with save=True, since the files of measures"
-            f" say what was measured on; got {type(pairs).__name__}"
-        )
-    return str(pairs)
 
 
 def _about(function: RowMeasure, range: MeasureRange) -> OwnMeasure:

@@ -36,12 +36,10 @@ class ScoreParts(Record):
 
     query_parts: Mapping[str, Doubles]  # (K,) each; they sum to the query
     key_parts: Mapping[str, Doubles]
-    """(M, K) each; they sum to the keys. In decoder self-attention M counts the keys up to the
-    row, beyond which it may not look."""
+    """(M, K) each; they sum to the keys, in the decoder those up to the row."""
     scale: float  # factor of the products: 1/√K, or 1 in a model that does not scale
     scores: Annotated[Doubles, "M"]  # the scores before the softmax, as the model computed them
-    relative: Annotated[Doubles, "M"] | None
-    """What relative positions add; None where positions are embedded."""
+    relative: Annotated[Doubles, "M"] | None  # what relative positions add, if there are any
 
     def tables(self) -> Doubles:
         """Return scale · query part · key part for all pairs of parts and all keys: (A, C, M)."""

@@ -31,10 +31,9 @@ class Sentences:
     pairs: tuple[EncodedPair, ...]
     sha256: str = ""  # of the corpus, which identifies what is kept of it; empty where nothing is
     note_done: Callable[[int, int], None] | None = None
-    """Is told how many of how many sentences are done, after every batch; it may end the
-    computation by an exception."""
+    """Told how many of how many are done, after every batch; may raise to end it."""
     known: MutableMapping[int, Any] | None = None
-    """What one computation had of batches that are done, by their number; new ones are added."""
+    """What it had of batches that are done, by their number; new ones are added."""
 
     @classmethod
     def of(

@@ -53,8 +53,7 @@ class TokenValues(Record):
     """The values that the heads of a kind of attention make of tokens."""
 
     kind: Kind
-    ids: Annotated[Numbers, "n"]
-    """Of the source for cross-attention, of the target for the decoder's self-attention."""
+    ids: Annotated[Numbers, "n"]  # of the source for cross-attention, else of the target
     counts: Annotated[Numbers, "n"]  # over how many places each value is the mean
     values: Annotated[Floats, "L H n K"]  # with the biases of values, before W_O
 

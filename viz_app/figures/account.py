@@ -12,8 +12,7 @@ from headwise.viz_app.figures import matrix
 from headwise.viz_app.figures.bars import signed_colours
 from headwise.viz_app.figures.theme import Theme, difference_scale, escape_plotly, new_figure, note
 
-_ROW, _COLUMN = 22, 40
-"""Pixels of a row of cells, and of a column of the waterfall or of cells at most."""
+_ROW, _COLUMN = 22, 40  # pixels of a row of cells, and of a column at most
 
 
 def waterfall(labels: Sequence[str], values: Sequence[float], *, theme: Theme) -> go.Figure:

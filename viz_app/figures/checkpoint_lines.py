@@ -31,17 +31,13 @@ from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Floats
 
 _LINES, _ABOVE, _BELOW, _NAMED = 340, 12, 44, 480
-"""Pixels of the chart of named lines, of what is above and below its lines, and of the least width
-that many checkpoints have."""
-_APART, _LONGEST = 17, 26
-"""Least pixels between the names of two lines, and most characters of a name."""
+"""Pixels of the chart of named lines, above and below them, and across many checkpoints."""
+_APART, _LONGEST = 17, 26  # pixels between two names, at least, and letters of a name, at most
 _HEIGHT, _TITLE, _TOP = 76, 30, 24
 """Pixels of a small chart, between two, where the title of the lower one is, and above all."""
 _LETTERS = 40  # most letters of a line that is shown when the mouse rests on a value
-_MOST_WIDTH, _LARGEST_CELL, _LETTER = 700, 62, 6.6
-"""Pixels of the widest figure of columns, of a column, and of a letter of a step."""
-_MANY = 400
-"""Pixels of many columns where there is little room, so that they do not leave their labels."""
+_MOST_WIDTH, _LARGEST_CELL, _LETTER = 700, 62, 6.6  # of columns, of one, of a letter of a step
+_MANY = 400  # pixels of many columns with little room, which stay with their labels
 _LEFT, _RIGHT = 40, COLOUR_BAR + 8
 """Pixels left of the columns, for the labels of rows, and right of them. A colour bar that needs
 more would make columns narrower than those of the other figures: long numbers must fit."""

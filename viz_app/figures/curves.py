@@ -40,7 +40,6 @@ from headwise.viz_app.records.pairs import CHANCE, AccuracyCurve
 
 MOST_RUNS = 6  # most runs in one figure: as many as there are colours of lines
 MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf", "exact")
-"""Quantities of our log that are measured at milestones only; their markers can be clicked."""
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 _LINE, _TITLE, _TOP = 20, 24, 28
 """Pixels of a line of text above the charts, of a chart's title, and above charts of accuracies."""
@@ -52,7 +51,6 @@ _MARKERS = {
     "train_sample_loss": "open marks: train sample",
     "train_loss": "thin: training batches",
 }
-"""How the curves of the loss are told apart where the legend names runs."""
 _PALE: Properties = {"mode": "lines", "width": 1, "opacity": 0.3, "showlegend": False}
 _SHARES = {"range": [-0.03, 1.05], "tickvals": [0, 0.25, 0.5, 0.75, 1], "tickformat": ".0%"}
 

@@ -13,11 +13,9 @@ from headwise.model.interface import Description
 from headwise.viz_app.figures.theme import Theme, weight_colour
 
 _WIDTH, _BOX, _GAP = 360, 122, 11
-"""Pixels of the drawing of the stacks, as readable in 360 as in 500, of a box across, and between
-two boxes."""
+"""Pixels of the stacks, as readable in 360 as in 500, of a box, and between two."""
 _LINE, _LETTERS = 13, 11  # pixels of a line of text in a box, and of its letters
-_TOP, _BYPASS = 14, 76
-"""Pixels above the decoder, and from the middle of a stack to its residual connections."""
+_TOP, _BYPASS = 14, 76  # pixels above the decoder, and from a stack to its residual connections
 Motif = Literal["map", "tokens", "curve", "bars"]
 WIDTH, HEIGHT = 96, 56
 _CELL = 8  # pixels of the sign of a lesson, and of its cells

@@ -37,11 +37,8 @@ from headwise.viz_app.records.trace import Floats
 
 STEPS = 250  # a cell of weight w has the value round(w · STEPS)
 MASKED, GAP = 253, 255
-_LARGEST_CELL, _ROW, _WIDTH = 44, 30, 580
-"""Pixels of the widest cell of a cost, of a row of them, and of their figure at most."""
-_NUMBER, _SMALLEST_WITH_TEXT = 27, 34
-"""Pixels that a number in a cell needs where a narrow window makes cells narrower, and of the
-narrowest cell that has one."""
+_LARGEST_CELL, _ROW, _WIDTH = 44, 30, 580  # pixels of a cell of a cost, of a row, of the figure
+_NUMBER, _SMALLEST_WITH_TEXT = 27, 34  # pixels of a number, and of a cell that has one
 _CHECKPOINT_ROW = 17  # pixels of a row of checkpoints
 
 

@@ -19,8 +19,7 @@ from headwise.viz_app.figures.theme import (
 from headwise.viz_app.records.trace import Floats
 
 LEGEND_ABOVE: Properties = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
-LEGEND_NAMES: Properties = {"itemclick": False, "itemdoubleclick": False}
-"""A legend in which a click on a name hides no line."""
+LEGEND_NAMES: Properties = {"itemclick": False, "itemdoubleclick": False}  # clicks hide no line
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MOST_WAVES = 6  # most dimensions in one figure: as many as there are colours of lines
 

@@ -32,17 +32,13 @@ from headwise.viz_app.records.trace import Floats
 MARK, PRINTED = "mark", "printed"
 """Name of shapes, and ``meta`` of traces, that a saved picture leaves out, since they show what is
 selected; ``meta`` of traces that only a saved picture shows."""
-LARGEST_CELL, COLOUR_BAR = 40.0, 80
-"""Most pixels of a cell, and pixels of a colour bar with its labels and its name."""
+LARGEST_CELL, COLOUR_BAR = 40.0, 80  # pixels of a cell, and of a colour bar with labels and name
 LEAST_SQUARE, MOST_SQUARE = 14.0, 72.0  # pixels of the cells of a map that fills its place
-_ALL_SQUARES, _PHONE = 64, 340
-"""Rows or columns of such a map beyond which its cells are smaller, and its place on a phone."""
-_LABEL, _TITLE_LETTER, _TOUCHED = 12, 6, 16
-"""Least pixels from a label to the next, of a letter of a title, and of a cell on a phone."""
+_ALL_SQUARES, _PHONE = 64, 340  # rows or columns before cells shrink, and pixels of a phone
+_LABEL, _TITLE_LETTER, _TOUCHED = 12, 6, 16  # pixels of a label, a letter, a cell on a phone
 _LETTER = 6.4  # pixels of a letter of a label, at most on average
 _LONGEST_LABEL = 22  # most characters of a label; longer ones are cut off
-_ALL_LABELLED, _ROWS_LABELLED = 20, 60
-"""Most columns, and most rows, that all have their labels, whatever room that takes."""
+_ALL_LABELLED, _ROWS_LABELLED = 20, 60  # columns, and rows, that all have labels
 
 
 # What is selected
@@ -264,11 +260,9 @@ class MapAxes(TypedDict):
     row_title: str
     column_title: str
     theme: Theme
-    allowed: NotRequired[NDArray[np.bool_] | None]
-    """(Q, M), False where the mask forbids: these cells are drawn apart from zero."""
+    allowed: NotRequired[NDArray[np.bool_] | None]  # (Q, M); other cells are apart from zero
     width: NotRequired[int]
-    """Pixels that the figure has at least, 760 if left out; without many columns it takes fewer and
-    says so in its layout."""
+    """Pixels at least, 760 if left out; of few columns fewer, as its layout says."""
     square: NotRequired[bool]
     """Whether cells are squares, which a page may draw as large as there is room: ``meta`` then has
     what it needs for this, as ``fit``. A legend of the page says what colours mean, but for

@@ -24,8 +24,7 @@ from headwise.viz_app.figures.theme import DARK, LIGHT, Theme, page_colours
 from headwise.viz_app.records.trace import Floats
 
 _HERE = Path(__file__).parent
-MOST_PACKED = 230_000
-"""Most letters of base64 of all maps together; with everything else, 300 kB are not reached."""
+MOST_PACKED = 230_000  # letters of base64 of all maps; with all else below 300 kB
 _BITS = (8, 4)
 
 
@@ -35,8 +34,7 @@ class Part:
 
     name: str
     note: str
-    mosaic: go.Figure
-    """The picture of all heads: trace 1 has a marker for each, the first shape frames the first."""
+    mosaic: go.Figure  # trace 1 has a marker for each head, the first shape frames the first
     mosaic_shape: tuple[int, int]  # rows and columns that a head has in the mosaic
     large: go.Figure  # the map of the first head; trace 0 has its cells
     maps: Floats  # all maps, (L, H, rows, columns)

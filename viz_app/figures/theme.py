@@ -31,13 +31,11 @@ class Theme:
     muted: str
     line: str
     accent: str
-    weights: tuple[str, ...]
-    """Colours of weights from 0 to 1, evenly spaced in the square root of the weight."""
+    weights: tuple[str, ...]  # from 0 to 1, evenly spaced in the square root
     difference: tuple[str, ...]  # colours of differences from -1 over 0 to 1, evenly spaced
     masked: str  # cells that the mask forbids; not on either scale
     background: str  # the page; it shows between the maps of a mosaic
-    on_weight: tuple[str, str]
-    """Text on shades of the weights' scale: the two extremes, one of which always has contrast."""
+    on_weight: tuple[str, str]  # text on their shades, of which one has contrast
     series: tuple[str, ...]  # lines of a chart (Okabe and Ito 2008)
 
 

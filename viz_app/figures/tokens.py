@@ -30,8 +30,7 @@ _TOKEN = (
 )
 _WITH_NUMBER = "display:inline-flex;flex-direction:column;align-items:center;vertical-align:top"
 _NUMBER = "font-size:.7rem;line-height:1;margin-right:3px;"
-_MOST_COLUMNS, _FIRST = 16, 4
-"""Batches with more columns show those without padding only at the beginning and the end."""
+_MOST_COLUMNS, _FIRST = 16, 4  # of wider batches, those without padding at both ends only
 
 
 def token_colours(theme: Theme, probability: float | None) -> dict[str, str]:

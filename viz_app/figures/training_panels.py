@@ -15,8 +15,7 @@ from headwise.viz_app.records.measures import RunCurves
 from headwise.viz_app.records.texts import shorten
 
 _GAP, _BOTTOM = 40, 44
-_FIRST, _OTHERS = 230, 125
-"""Pixels between the charts, below them, and of the first row of charts and each other one."""
+_FIRST, _OTHERS = 230, 125  # pixels of the first row of charts, and of each other one
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,6 @@ PANELS = (
     ),
     Panel("exact translations", ("exact",), ".1%", {"range": [0, 1.05], "tickformat": ".0%"}),
 )
-"""The panels of what all trainings log, two a row, from the left and from the top."""
 KNOWN = frozenset(name for panel in PANELS for name in panel.names)  # the quantities in them
 _MOST_LETTERS = 60  # letters of a title that fit over a panel
 MOST_OWN = 40  # most panels of other quantities, which have names that a training gave them

@@ -28,8 +28,7 @@ from headwise.model.validation import format_version, validate_json
 
 ALIGNMENTS_VERSION = 1  # version of the format of ``alignments.jsonl``
 WordLinks = set[tuple[int, int]]  # pairs of source word and target word
-_LONGEST_LINE = 1_000_000
-"""Characters; more than a link of each word of a long sentence with ten others."""
+_LONGEST_LINE = 1_000_000  # characters: of a long sentence, ten links a word
 _LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
 
 

@@ -32,9 +32,7 @@ if TYPE_CHECKING:  # the app need not load what trains in several processes
 Result = TypeVar("Result")
 _REMEMBERED = 10_000  # number of the latest sources among which a repeated one is noticed
 _WINDOW = 1_024  # number of sentences that are sorted by length together
-_CELLS = 32 * 64 * 64
-"""Most cells of one head's maps in a batch, padding included; a sentence with more cells makes a
-batch alone."""
+_CELLS = 32 * 64 * 64  # of one head's maps in a batch, with padding; or one sentence
 
 
 @dataclass(frozen=True)

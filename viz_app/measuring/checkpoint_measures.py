@@ -31,10 +31,8 @@ class CheckpointMeasure:
     formula: str  # in LaTeX
     words: str  # what ``{value}`` means, which may be as of a choice among ``{tokens}``
     form: str = ".3f"  # how its standard error is written
-    reference: str | None = None
-    """Name in ``STAGES`` of the same measure of the references, if it has a meaning."""
-    of_batch: Callable[[MeasuredBatch], Tensor] | None = None
-    """(B, n), of which the mean is taken; NaN does not count."""
+    reference: str | None = None  # in ``STAGES``, of the references, if it has a meaning
+    of_batch: Callable[[MeasuredBatch], Tensor] | None = None  # (B, n); NaN does not count
 
 
 def _of_predictions(batch: MeasuredBatch, name: str) -> Tensor:
@@ -142,7 +140,6 @@ STAGES = (
     *(name for name in DRAWN if name not in OF_CORPUS),
     *(measure.reference for measure in DRAWN.values() if measure.reference),
 )
-"""Names of all, those of references in place of translations among them."""
 
 
 def describe_stage(name: str, value: float, error: float = math.nan) -> str:

@@ -47,8 +47,7 @@ from headwise.viz_app.records.measures import CorpusSummary, Measures, OwnMeasur
 from headwise.viz_app.records.trace import Floats
 
 MEANS = "means"  # stands among the names of what is wanted for the mean outputs of heads
-_ALIGNED = 128
-"""Number of sentences of the corpus by which a head is chosen whose links align words."""
+_ALIGNED = 128  # sentences by which the head is chosen whose links align words
 
 
 @dataclass(frozen=True)
@@ -82,21 +81,17 @@ class MeasureTask:
 
     run: Run
     steps: Sequence[int]
-    open_corpus: Callable[[], CorpusStream]
-    """Opens the corpus from its beginning; called once for each checkpoint."""
+    open_corpus: Callable[[], CorpusStream]  # from its beginning, for each checkpoint
     sentences: int  # most sentences of the corpus
     open_text: Callable[[], CorpusStream] | None = None
-    """Opens the corpus of whose targets the language model learns; called once. None for that which
-    is measured."""
+    """For the language model, which learns of targets; None for the one that is measured."""
     examples: ExampleSentences = NO_EXAMPLES
-    links_of: LinksLookup | None = None
-    """Finds the reference alignment of a sentence; None if the corpus has no alignments."""
+    links_of: LinksLookup | None = None  # reference alignments, if there are any
     processes: Processes = ALONE
     placement: Placement = DEFAULT_PLACEMENT  # where the models compute, and how precisely
     load: Callable[[Run, int, Placement], Checkpoint] = load_checkpoint  # loads a checkpoint there
     batch: int = 32  # most sentences of a batch
-    own: Mapping[str, RowMeasure] = field(default_factory=dict)
-    """Measures of a person's own, by name."""
+    own: Mapping[str, RowMeasure] = field(default_factory=dict)  # a person's, by name
     about_own: Mapping[str, OwnMeasure] = field(default_factory=dict)  # what each of these is
 
     def __post_init__(self) -> None:

@@ -339,14 +339,10 @@ emergence of a head is found from all checkpoints, and so is not computed here."
 MEASURES: Mapping[str, Measure] = {
     name: measure for name, measure in DESCRIBED.items() if name != "emergence"
 }
-"""Those of a checkpoint, which are in the file of its measures."""
 OF_WEIGHTS = tuple(name for name, measure in MEASURES.items() if measure.of_weights)
-"""Those that need no corpus, and have no errors."""
 RESAMPLED = tuple(name for name in MEASURES if name not in ("cost", MEAN_ABLATION, *OF_WEIGHTS))
-"""Those of which resamples are kept: all over a corpus but the costs, which are kept by sentence.
-Files from before ``SCORE_MEASURES``, which are the last, were resampled have all but these."""
+"""Of files from before ``SCORE_MEASURES``, the last, all but these."""
 AT_ONCE = tuple(name for name in MEASURES if name != MEAN_ABLATION)
-"""Those that are measured in one pass over a corpus."""
 
 
 def in_groups(*groups: Group) -> tuple[str, ...]:
@@ -355,8 +351,7 @@ def in_groups(*groups: Group) -> tuple[str, ...]:
 
 SCORE_MEASURES = in_groups("scores")
 """Those of what explains the scores of a head. Files from before there were these have none."""
-OWN_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-"""What a measure of a person's own may be called; names in ``DESCRIBED`` are taken."""
+OWN_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")  # which is not in ``DESCRIBED``
 
 
 def require_own_names(names: Iterable[str]) -> None:

@@ -27,8 +27,7 @@ class HeadSum:
     Its mean is that of all totals over that of all counts, so that rows weigh the same."""
 
     total: Tensor  # sum over rows for each sentence and head, (B, H)
-    count: Tensor
-    """Number of rows of each sentence, (B,), or what stands in its place for each head, (B, H)."""
+    count: Tensor  # of rows of each sentence, (B,), or what stands for it, (B, H)
 
 
 def rows_with_several_keys(allowed: Tensor) -> Tensor:

@@ -90,10 +90,8 @@ class MeasuredBatch:
     run: RunInputs
     model: Seq2SeqModel
     pairs: Sequence[EncodedPair]
-    others: Mapping[str, Seq2SeqModel] = field(default_factory=dict)
-    """The checkpoints with whose maps those of the model are compared, by measure."""
-    means: Mapping[Kind, Tensor] | None = None
-    """The mean outputs of the model's heads over the corpus, (L, H, K), if they are known."""
+    others: Mapping[str, Seq2SeqModel] = field(default_factory=dict)  # compared, by measure
+    means: Mapping[Kind, Tensor] | None = None  # outputs of heads, (L, H, K), if known
 
     def __post_init__(self) -> None:
         self.ids = PaddedIds.of_pairs(self.pairs, self.model)

@@ -24,8 +24,7 @@ PAIRS_VERSION = 1  # version of the format; raised when a name or a meaning chan
 SENTENCES = Path(__file__).parent.parent / "sentences"
 """Folder of the program's sentences: for each pair of languages examples, such as en-es.jsonl, and
 contrastive pairs, such as en-es.pairs.jsonl."""
-_LETTERS = "-=+"
-"""How a pair counts: the wrong target is likelier, both are equally likely, the right one is."""
+_LETTERS = "-=+"  # the wrong target is likelier, both are alike, the right one is
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairS
 from headwise.viz_app.records.trace import Doubles, Floats
 
 MOST_PAIRS = 10_000  # most pairs of a file
-MOST_LETTERS, MOST_PHENOMENA = 1_000, 24
-"""Most letters of a text, and most phenomena of a file: each has a chart."""
+MOST_LETTERS, MOST_PHENOMENA = 1_000, 24  # of a text; each phenomenon has a chart
 _LONGEST_NAME = 60
 _MOST_BYTES = 64 * 2**20
 _COLUMNS = tuple(field.name for field in fields(ContrastivePair))

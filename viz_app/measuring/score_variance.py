@@ -41,9 +41,7 @@ _POINTS = (
     "embedding.tokens",
     "embedding.positions",
 )
-"""Ends of the names of the hook points that are seen."""
-Parts = Mapping[str, Tensor]
-"""What a stream has of ``token`` and, where positions are embedded, of ``position``: (B, n, D)."""
+Parts = Mapping[str, Tensor]  # ``token`` and, if embedded, ``position`` in a stream: (B, n, D)
 
 
 @torch.inference_mode()

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from headwise.model.interface import Kind
 from headwise.viz_app.measuring.tensor_files import CheckpointRecord
 
-MOST_SENTENCES = 4_096
-"""Costs are kept of the sentences with a lower place in the corpus, so that memory is bounded."""
+MOST_SENTENCES = 4_096  # the first of a corpus, so that memory is bounded
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,9 @@ class SentenceCosts(CheckpointRecord):
 
     what = "costs"
 
-    places: Annotated[NDArray[np.int32], "N"]
-    """The places of the sentences in the corpus, from 0, rising."""
+    places: Annotated[NDArray[np.int32], "N"]  # in the corpus, from 0, rising
     tokens: Annotated[NDArray[np.int32], "N"]  # how many target tokens each has
-    costs: Mapping[Kind, Annotated[NDArray[np.float16], "N L* H*"]]
-    """Nats that the whole target loses."""
+    costs: Mapping[Kind, Annotated[NDArray[np.float16], "N L* H*"]]  # nats of the target
 
     def __post_init__(self) -> None:
         super().__post_init__()

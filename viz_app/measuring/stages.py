@@ -25,10 +25,8 @@ from headwise.viz_app.measuring.head_alignments import Agreement, align_pairs
 from headwise.viz_app.measuring.sums import Bootstrap, draws
 from headwise.viz_app.measuring.words import LinksLookup
 
-_MOST_TOKENS = 1_000_000
-"""Most tokens that the language model learns from, so that its counts fit into memory."""
-_LONGEST_HISTORY = 2
-"""Most tokens on which the language model lets the probability of the next one depend."""
+_MOST_TOKENS = 1_000_000  # that the language model learns from, so that counts fit into memory
+_LONGEST_HISTORY = 2  # tokens on which the probability of the next one may depend
 
 
 def reordering_score(sources: Sequence[int]) -> float:
@@ -82,8 +80,7 @@ class LanguageModel:
 
     def __init__(self, vocab_size: int, *, prefix: int) -> None:
         """Make a model that has seen nothing; the ``prefix`` of every text is history only."""
-        self.tokens = 0
-        """Number of tokens that were learnt from."""
+        self.tokens = 0  # that were learnt from
         self._vocab_size = vocab_size
         self._prefix = prefix
         self._together: Counter[tuple[int, ...]] = Counter()  # c(h w)

@@ -29,8 +29,7 @@ from headwise.viz_app.records.trace import Floats
 class LargestNumbers:
     """The largest number of each token, in the input of a stack and the output of each layer."""
 
-    ratios: NDArray[np.float64]
-    """max |x| of a token over the median |x| of its layer, (L + 1, n); NaN where that is 0."""
+    ratios: NDArray[np.float64]  # max |x| over the median of the layer, (L + 1, n); NaN if 0
     dimensions: NDArray[np.int64]  # where that number is, from 0, (L + 1, n)
 
 

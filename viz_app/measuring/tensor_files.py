@@ -37,8 +37,7 @@ from headwise.viz_app.records.measures import (
 )
 from headwise.viz_app.records.trace import Floats
 
-MOST_OF_TENSORS = 48 * 2**20
-"""Bytes of a file; resamples of the 1,152 heads of a large model have 27 million."""
+MOST_OF_TENSORS = 48 * 2**20  # bytes; resamples of the 1,152 heads of a large model have 27 million
 VERSION = 1  # version of the format; raised when a name or a meaning changes
 
 
@@ -169,8 +168,7 @@ class Resamples(CheckpointRecord):
     may_be_nan = True
 
     deviations: Mapping[Kind, Annotated[NDArray[np.float16], "measure resample L* H*"]]
-    """Of ``names``: the value on a resample less the mean of all resamples; NaN where a measure has
-    no value."""
+    """Of ``names``: value on a resample less the mean of all; NaN without a value."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

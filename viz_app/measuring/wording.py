@@ -15,13 +15,10 @@ from headwise.viz_app.records.measures import AlignmentBaselines
 
 LEAST_SHARE = 0.4  # share of a head's weight beyond which the head is said to look there
 SHARP = 0.4  # entropy below which a head is called sharp
-LITTLE, MUCH = 0.005, 0.05
-"""In nats per token: a smaller cost than ``LITTLE`` hardly matters, more than ``MUCH`` matters."""
-NEAR = 0.1
-"""Largest distance of an alignment error rate from the lowest possible one that is always near."""
+LITTLE, MUCH = 0.005, 0.05  # nats per token: a cost below hardly matters, one above matters
+NEAR = 0.1  # alignment error rates so far from the lowest possible one are always near it
 FAR = 0.3  # distance to another checkpoint beyond which it is called far, and below which near
-LEAST_OF_SCORES = 0.5
-"""Share of the variance of a head's scores beyond which a part of it is said to explain them."""
+LEAST_OF_SCORES = 0.5  # share of the variance of scores that explains them
 WORDS_NOTE = (
     "A word is said where a value is two standard errors beyond its bound: where a head looks or "
     f"rests, a share of {LEAST_SHARE}; sharp, an entropy below {SHARP}; almost even, above "
@@ -31,7 +28,6 @@ WORDS_NOTE = (
     "only of values that are also beyond what an even head has and what the head itself had at "
     f"step 0, which stand in brackets. {OFF_NOTE}"
 )
-"""Which values the words of a head are said of."""
 
 
 @dataclass(frozen=True)

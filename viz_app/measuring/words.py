@@ -20,8 +20,7 @@ from headwise.model.ties import first_largest_of
 from headwise.viz_app.measuring.alignments import Alignments, Links
 from headwise.viz_app.measuring.batches import EncodedPair
 
-LinksLookup = Callable[[EncodedPair], Links | None]
-"""A function that returns the reference alignment of a sentence, or None if it has none."""
+LinksLookup = Callable[[EncodedPair], Links | None]  # the reference of a sentence, if any
 
 
 def word_numbers(vocabulary: Vocabulary, ids: Sequence[int]) -> list[int]:

@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 from headwise.model.interface import Head, Kind, Stack
 from headwise.viz_app.records.trace import Floats
 
-MeasureRange = Literal["share", "signed", "amount"]
-"""Whether values are from 0 to 1, of either sign, or from 0 upwards."""
+MeasureRange = Literal["share", "signed", "amount"]  # 0 to 1, any, from 0
 _ROUNDING = 1e-5  # how far a value may be beyond its range
 MOST_NOTE = 500  # most letters of what is said of such a measure
-FAILURES = ("log_probability", "source_contribution")
-"""Names of the figures of how a translation may have failed; see ``analysis.failures``. Of each the
-smallest is the worst."""
+FAILURES = ("log_probability", "source_contribution")  # of each the smallest is the worst
 _LETTERS = 4  # fewest letters of a word that these look for in the source
 
 
@@ -83,8 +80,7 @@ class DataChange:
     """Training pairs are changed from a step on, so that they are harder than those before."""
 
     step: int  # the first step of which the pairs are changed
-    before: float
-    """The loss of training batches in the last row of the log before it, in nats per token."""
+    before: float  # of training batches in the last row before it, in nats per token
     after: float  # that in the first row all of whose steps are after it
     what: str = ""  # what is done to the pairs: "joined pairs and replaced names"
 
@@ -102,16 +98,13 @@ class RunCurves:
 
     name: str
     curves: Mapping[str, Curve]
-    raw: Mapping[str, Curve] = field(default_factory=dict)
-    """The unsmoothed curves of those that ``curves`` holds smoothed."""
+    raw: Mapping[str, Curve] = field(default_factory=dict)  # unsmoothed, of those smoothed
     intervals: Mapping[str, tuple[Curve, Curve]] = field(default_factory=dict)
     """Where the 95% intervals of scores begin and end, by the names of their curves."""
     overfitting: OverfittingOnset | None = None  # None if the run does not overfit
     batches: str = "training batches"
-    """Of what ``train_loss`` is the mean, with what makes it another measure than the other losses:
-    "training batches, with label smoothing 0.1"."""
-    change: DataChange | None = None
-    """None if all its epochs are of the same pairs, or the log has not come so far."""
+    """Of what ``train_loss`` is the mean: "training batches, with label smoothing 0.1"."""
+    change: DataChange | None = None  # None if there is none yet
 
 
 @dataclass(frozen=True)
@@ -155,8 +148,7 @@ class TranslatedSentence:
     """A checkpoint's greedy translation of an example sentence has figures of how it may fail."""
 
     translation: str
-    figures: Mapping[str, float]
-    """Figure for each name in ``FAILURES``; NaN where it has no meaning."""
+    figures: Mapping[str, float]  # by ``FAILURES``; NaN where it has no meaning
     chrf: float  # chrF against the reference (Popović 2015), from 0 to 100
 
 
@@ -168,8 +160,7 @@ class StrongestPositions:
 
     sentence: NDArray[np.int64]  # index among the sentences
     position: NDArray[np.int64]
-    """In the encoder a source token; in the decoder a row, which consumes the target token with
-    this index and predicts the next."""
+    """Source token, or row of the decoder, which consumes that target token."""
     activation: Floats
 
 
@@ -193,29 +184,21 @@ class Measures:
     step: int
     sha256: str  # the sha256 of the checkpoint's weights
     corpus: CorpusSummary  # the corpus of ``values``; its references were forced as targets
-    values: Mapping[str, Mapping[Kind, Floats]]
-    """Name → kind → (L, H); NaN where a measure has no meaning for a kind."""
+    values: Mapping[str, Mapping[Kind, Floats]]  # name → kind → (L, H); NaN without meaning
     cost_errors: Mapping[Kind, Floats]
     """Standard error of the measure ``cost``, (L, H), by a bootstrap over sentences."""
     alignment: AlignmentBaselines | None  # None if the corpus has no reference alignments
-    stages: Mapping[str, float]
-    """Value of each measure of the checkpoint as a whole, by name; NaN if it is unknown."""
+    stages: Mapping[str, float]  # of the checkpoint as a whole, by name; NaN if unknown
     examples_corpus: CorpusSummary
     sentences: tuple[Sentence, ...]  # the example sentences; the same for all checkpoints of a run
-    examples: Mapping[Head, tuple[Example, ...]]
-    """The largest weights of each head, at most one for each sentence, largest first."""
-    translated: tuple[TranslatedSentence, ...]
-    """The translations of ``sentences``, in the same order."""
-    own: Mapping[str, OwnMeasure] = field(default_factory=dict)
-    """The measures in ``values`` that are not Headwise's, by name."""
+    examples: Mapping[Head, tuple[Example, ...]]  # largest weights, one a sentence at most
+    translated: tuple[TranslatedSentence, ...]  # ``sentences``, in order
+    own: Mapping[str, OwnMeasure] = field(default_factory=dict)  # not Headwise's
     errors: Mapping[str, Mapping[Kind, Floats]] = field(default_factory=dict)
     """Standard error of every measure over a corpus, as ``cost_errors``; empty if it is unknown."""
     even: Mapping[str, Mapping[Kind, float]] = field(default_factory=dict)
-    """What a head has whose rows are all even: name → kind → value over the corpus; empty if it is
-    unknown."""
+    """Of an even head: name → kind → value; empty if unknown."""
     stage_errors: Mapping[str, float] = field(default_factory=dict)
     """Standard error of each of ``stages``, by a bootstrap over sentences; empty if unknown."""
-    distance_to: int | None = None
-    """Step of the checkpoint to which the measure ``distance`` is taken; None if unknown."""
-    translated_at: int | None = None
-    """Step of the checkpoint whose translations are the targets, for want of references."""
+    distance_to: int | None = None  # step to which ``distance`` is taken; None if unknown
+    translated_at: int | None = None  # whose translations are targets, without references

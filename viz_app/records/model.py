@@ -42,18 +42,13 @@ class NormWeights:
 class Sublayer:
     """A sublayer with its residual connection is recorded as read-only float32 arrays."""
 
-    norm_first: bool
-    """True for pre-norm: norm before the sublayer. False for post-norm: norm after the sum."""
+    norm_first: bool  # pre-norm: norm before the sublayer; else after the sum
     norm: NormWeights
     stream: Floats  # the input of the residual connection, (Q, D)
-    read: Floats
-    """What the sublayer reads, (Q, D): the normed stream in pre-norm, else the stream. In attention
-    it is the input of the query projection."""
+    read: Floats  # what it reads, the query projection of attention: (Q, D), normed in pre-norm
     output: Floats  # the sublayer's output, after W_O or W₂, (Q, D); captured from the model
-    result: Floats
-    """The stream after the residual connection (and its norm, in post-norm), (Q, D); captured."""
-    output_norm: NormWeights | None
-    """A norm of the output, before it is added to the stream; None without one."""
+    result: Floats  # the stream after the residual connection and any norm, (Q, D); captured
+    output_norm: NormWeights | None  # before it is added to the stream, if any
 
 
 @dataclass(frozen=True)
@@ -64,34 +59,24 @@ class AttentionSublayer(Sublayer):
     kind: Kind
     layer: int  # from 0
     n_heads: int
-    query_projection: LinearWeights
-    """(D, H K), like key and value; head h uses columns h K to (h + 1) K."""
+    query_projection: LinearWeights  # (D, H K), as key, value; head h has h K to (h + 1) K
     key_projection: LinearWeights
     value_projection: LinearWeights
     output_projection: LinearWeights  # W_O, (H K, D); head h uses rows h K to (h + 1) K
     allowed: NDArray[np.bool_]  # the mask (Q, M), True = may attend
-    memory: Floats
-    """The input of the key and value projections, (M, D): the encoder's output for
-    cross-attention, else ``read``."""
+    memory: Floats  # input of keys and values, (M, D): the encoder's output, or ``read``
     query: Floats  # (H, Q, K)
     key: Floats  # (H, M, K)
     value: Floats  # (H, M, K)
-    query_norm: NormWeights | None
-    """A norm of each head's queries, before they are turned; None without one."""
+    query_norm: NormWeights | None  # of each head's, before they are turned, if any
     key_norm: NormWeights | None
-    rotation: tuple[Floats, Floats] | None
-    """Cosines and sines, each (Q, K), by which queries are turned after their projections; None
-    where they are not."""
+    rotation: tuple[Floats, Floats] | None  # cosines and sines that turn queries, (Q, K)
     turns_keys: bool  # whether keys are turned as queries are
-    position_bias: Floats | None
-    """What relative positions add to the scores, (H, Q, M); None where positions are embedded."""
+    position_bias: Floats | None  # added to scores, (H, Q, M); None if embedded
     scale: float  # factor of the products q·k: 1/√K, or 1 in a model that does not scale
-    cap: float | None
-    """c, where c tanh(score / c) takes the place of a score before the mask; None without a cap."""
-    key_heads: int
-    """How many heads have keys and values of their own; each of them is for as many heads."""
-    scores: Floats
-    """The scaled products plus the position bias, after a cap, before the mask, (H, Q, M)."""
+    cap: float | None  # c of c tanh(score / c), which is before the mask; None without
+    key_heads: int  # with keys and values of their own, each for as many heads
+    scores: Floats  # with bias and cap, before the mask, (H, Q, M)
     weights: Floats  # (H, Q, M); rows sum to 1, with those of ``other`` if there is one
     heads: Floats  # weighted values, (H, Q, K); 0 for a head that is switched off
     other: AttentionSublayer | None
@@ -105,8 +90,7 @@ class FeedForwardSublayer(Sublayer):
 
     activation: str  # name of the activation function
     expand: LinearWeights  # W₁ and b₁, (D, d_ff)
-    gate: LinearWeights | None
-    """A second projection (D, d_ff) that the hidden units are multiplied by; None without one."""
+    gate: LinearWeights | None  # (D, d_ff), by which hidden units are multiplied, if any
     contract: LinearWeights  # W₂ and b₂, (d_ff, D)
     hidden: Floats  # the hidden units after the activation function and the gate, (Q, d_ff)
 
@@ -127,8 +111,7 @@ class Parameter:
 
     name: str
     shape: tuple[int, ...]
-    shared_with: str | None = None
-    """The first name of the tensor; None at that name itself and for tensors that are not tied."""
+    shared_with: str | None = None  # first name of a tied tensor; None there
 
     @property
     def count(self) -> int:
@@ -156,10 +139,8 @@ class ModuleNode:
     title: str
     what: str  # what the module does, in a few words
     formula: str
-    parameters: tuple[Parameter, ...]
-    """The parameters that belong to this module directly, not to a child."""
-    children: tuple[ModuleNode | HookPointNode, ...]
-    """Modules and hook points directly below, in the model's order."""
+    parameters: tuple[Parameter, ...]  # directly, not of a child
+    children: tuple[ModuleNode | HookPointNode, ...]  # in the model's order
 
     @property
     def own(self) -> int:

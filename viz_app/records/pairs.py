@@ -76,8 +76,7 @@ class MeasuredPairs:
     pairs: tuple[ContrastivePair, ...]
     checkpoints: Mapping[int, PairScores]  # by step, in order
     heads_step: int | None = None  # the checkpoint whose heads were switched off; None if none was
-    without_heads: Mapping[Kind, Floats] = field(default_factory=dict)
-    """How each pair counts with one head off, as ``outcomes``: (L, H, n) for each kind."""
+    without_heads: Mapping[Kind, Floats] = field(default_factory=dict)  # ``outcomes``, (L, H, n)
 
     @property
     def phenomena(self) -> list[str]:

@@ -26,8 +26,7 @@ OfKinds = Mapping[Kind, Floats]
 Statistic = Annotated[float, BeforeValidator(lambda value: nan if value is None else value)]
 """A number that files may have as null, which is NaN."""
 SPECIAL_IDS = frozenset({0, 2, 3})
-"""Ids of ``<pad>``, ``<s>`` and ``</s>`` in runs of ours; ``<unk>`` is not among them, since it
-replaces a word."""
+"""``<pad>``, ``<s>`` and ``</s>`` of our runs; ``<unk>`` replaces a word."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,8 @@ class HookSummary:
 
 ROWS_OF_WEIGHTS = "each row of attention weights sums to 1"
 ROWS_OF_HALVES = f"{ROWS_OF_WEIGHTS}, in the decoder over target and source together"
-"""The name of that check where one attention reads both."""
 
 AS_TRANSFORMERS = "maps and logits are those that transformers itself computes"
-"""The name of a check of Hugging Face models."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +97,14 @@ class Predictions:
     """The decoder's predictions are recorded for each of T steps; logarithms are natural."""
 
     log_probability: Annotated[Floats, "T"]  # log-probability of the actual next token, (T,)
-    rank: Annotated[Ints, "T"]
-    """Rank of the actual next token, 1 = likeliest, (T,); equally likely ones share it, as
-    ``model/ties.py`` says."""
+    rank: Annotated[Ints, "T"]  # of the actual next token, from 1, shared by equals, (T,)
     entropy: Annotated[Floats, "T"]  # entropy of the predicted distribution in nats, (T,)
     top_ids: Annotated[Ints, "T k"]  # ids of the k likeliest tokens, likeliest first, (T, k)
     top_log_probability: Annotated[Floats, "T k"]  # log-probabilities of ``top_ids``, (T, k)
     lens_ids: Annotated[Ints, "Ld+1 T k"]
     """Ids of the k likeliest tokens when the decoder's input (first) or the stream after each layer
     is unembedded, (L + 1, T, k)."""
-    lens_log_probability: Annotated[Floats, "Ld+1 T k"]
-    """Log-probabilities of ``lens_ids``, (L + 1, T, k)."""
+    lens_log_probability: Annotated[Floats, "Ld+1 T k"]  # of ``lens_ids``
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -244,8 +238,7 @@ class ArrayPlace:
     """Where an array is in a ``Trace``, with its axes and type."""
 
     field: str
-    part: str
-    """The kind of attention, or the field of the record in that field; "" if it is the field."""
+    part: str  # kind of attention, or field of the record; "" if it is the field
     axes: str  # such as ``Ld H_cross T S``; those of one name are of one length
     dtype: np.dtype[Any]
 

@@ -47,7 +47,6 @@ _READ_ERRORS = (
     *(ValueError, KeyError, TypeError, AttributeError, RuntimeError, OSError, EOFError),
     *(OverflowError, MemoryError, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
-"""Errors that reading a damaged or foreign file may raise."""
 _ROUNDING = 0.01  # how much more than a whole a share may be, of numbers that have few digits
 _PLAIN = ("run", "step", "sha256", "source_text", "target_text", "forced")
 """What files have as a ``Trace`` has it, under the same names."""
@@ -56,7 +55,6 @@ _PLAIN = ("run", "step", "sha256", "source_text", "target_text", "forced")
 _RECORDS = {"predictions": Predictions} | dict.fromkeys(
     ("source_embedding", "target_embedding"), StackInput
 )
-"""The fields of a ``Trace`` whose arrays are in a record of their own."""
 
 
 def metadata(trace: Trace) -> dict[str, Any]:

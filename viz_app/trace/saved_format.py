@@ -21,14 +21,11 @@ from headwise.model.turned import PinnedRow, Turned, TurnedHead
 from headwise.model.validation import validate_json
 from headwise.viz_app.records.trace import ARRAYS, LAYERS_QUERIES_KEYS, HookSummary, Statistic, Word
 
-SCHEMA_VERSION = 1
-"""Version of both formats, which grows when a name or a meaning changes. (Files say "pieces" for
-tokens.)"""
+SCHEMA_VERSION = 1  # of both formats, which say "pieces" for tokens; grows with names and meanings
 MOST_BYTES = 2**30  # most bytes of an .npz file, and of all that is in it
 _MOST_EXPANDED = 100  # how many times the bytes of an .npz file all that is in it may have
 MOST_JSON_BYTES = 2**25
-MOST_JSON_VALUES = 2_500_000
-"""Most bytes and numbers of JSON, which take seven times as much memory while they are read."""
+MOST_JSON_VALUES = 2_500_000  # reading takes seven times as much memory as the file
 
 _OPTIONAL = {
     *(name for name in ARRAYS if name.startswith("head_sum_norms")),  # not in the first files
@@ -83,8 +80,7 @@ class About:
     lens_pieces: tuple[tuple[tuple[str, ...], ...], ...]
     summary: tuple[HookSummary, ...]
     checks: tuple[SavedCheck, ...]
-    strengths: tuple[tuple[Kind, int, int, float], ...] = ()
-    """Those of the other heads that were turned; files without such heads do not have the field."""
+    strengths: tuple[tuple[Kind, int, int, float], ...] = ()  # of other turned heads, if any
     pinned: tuple[tuple[Kind, int, int, int, int | tuple[float, ...] | None], ...] = ()
     """Kind, layer, head and row of each pinned row, and the key, null for the mean, or weights."""
 

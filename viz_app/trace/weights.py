@@ -8,8 +8,7 @@ from torch import Tensor
 
 from headwise.model.interface import NormParameters, Seq2SeqModel, Side, attention_path
 
-_PARTS = ("encoder", "decoder", "unembedding")
-"""The parts of a model that hold hook points and, in a model of ours, the weights as well."""
+_PARTS = ("encoder", "decoder", "unembedding")  # which hold hook points and, in ours, weights
 
 
 def named_weights(model: Seq2SeqModel) -> list[tuple[str, tuple[int, ...], int]]:
