@@ -68,8 +68,7 @@ def main() -> None:
 
 
 def _translate_once() -> None:
-    """Translate with the newest checkpoint of the model that is open at first.
-    CheckpointError if there is no model, or it cannot be used."""
+    """Translate with the model that is open at first; CheckpointError if there is none to use."""
     models = served.served_models()
     if not models:
         raise CheckpointError(

@@ -103,8 +103,7 @@ def block_labels(labels: Sequence[str], size: int) -> list[str]:
 
 
 def max_of_blocks(maps: Floats, height: int, width: int) -> Floats:
-    """Take the maximum of each block of height × width cells.
-    (…, Q, M) → (…, ⌈Q/height⌉, ⌈M/width⌉); the last blocks may be smaller."""
+    """Take the maximum of each block: (…, Q, M) → (…, ⌈Q/height⌉, ⌈M/width⌉)."""
     for axis, size in ((-2, height), (-1, width)):
         if size > 1:
             maps = np.maximum.reduceat(maps, range(0, maps.shape[axis], size), axis=axis)
@@ -220,8 +219,7 @@ def head_distances(a: Floats, b: Floats, *, allowed: NDArray[np.bool_] | None) -
 
 
 def pool_differences(maps: Floats, most: int = 40) -> Floats:
-    """Shrink signed maps to at most ``most`` cells a side; a cell has its block's value farthest
-    from 0."""
+    """Shrink signed maps as ``max_pool`` does; a cell has its block's value farthest from 0."""
     highest, lowest = max_pool(maps, most), -max_pool(-maps, most)
     return np.where(highest >= -lowest, highest, lowest)
 

@@ -80,8 +80,7 @@ def worst_first(figures: Sequence[float], sources: Sequence[str]) -> list[int]:
 def compare_with_chrf(
     figures: Sequence[float], scores: Sequence[float], sources: Sequence[str]
 ) -> str:
-    """Say how well a sign orders sentences as the chrF of their translations, 0 to 100, does.
-    Sentences without a figure (NaN) are left out."""
+    """Say how well a sign orders sentences, those with a figure, as their chrF, 0 to 100, does."""
     known = sum(not math.isnan(figure) for figure in figures)
     shares = shares_below(figures, sources)
     found = correlation_in_words(shares, scores, "sentences")

@@ -155,8 +155,7 @@ def count_of(number: int, what: str) -> str:
 
 
 def numbered(labels: Sequence[str]) -> list[str]:
-    """Put its place before each label, counted from 1 as places in a text are on all pages.
-    (``pos`` in the formula of positional encodings counts from 0.)"""
+    """Put its place before each label, counted from 1 as on all pages."""
     return [f"{place}: {label}" for place, label in enumerate(labels, 1)]
 
 

@@ -62,8 +62,7 @@ def difference_errors(costs: _Numbers, tokens: NDArray[np.int32]) -> _Doubles:
 def cost_change(
     now: SentenceCosts, before: SentenceCosts, head: Head
 ) -> tuple[float, float] | None:
-    """Return by how much a head's cost per token differs from before, and its standard error.
-    None where the two are not of the same sentences."""
+    """Return the change of a head's cost per token with its error; None if sentences are others."""
     if now.corpus != before.corpus or not np.array_equal(now.places, before.places):
         return None
     both = np.stack([each.costs[head.kind][:, head.layer, head.head] for each in (now, before)], 1)
@@ -72,8 +71,7 @@ def cost_change(
 
 
 def resampled_errors(deviations: _Doubles) -> _Doubles:
-    """Return the standard error of the difference of each two heads, (n, n).
-    ``deviations`` are those of their values on resamples, (R, n)."""
+    """Return the standard error of each two heads' difference, (n, n), from resamples (R, n)."""
     return np.asarray((deviations[:, :, None] - deviations[:, None]).std(axis=0, ddof=1))
 
 

@@ -120,8 +120,7 @@ def accuracy_curves(
 
 
 def failing_pairs(measured: MeasuredPairs, scores: PairScores, phenomenon: str = "") -> list[int]:
-    """Return the numbers of the pairs whose right target is not the likelier one, worst first.
-    Those that count a half are among them."""
+    """Return the numbers of pairs whose right target is not the likelier one, worst first."""
     counted = scores.outcomes
     failing = [place for place in measured.places(phenomenon) if counted[place] < 1]
     return [failing[place] for place in descending(-scores.margins[failing])]

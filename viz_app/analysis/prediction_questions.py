@@ -232,8 +232,7 @@ def weakest_phenomenon(asked: Asked) -> Question:
 
 
 def likelier_target(asked: Asked) -> Question:
-    """Ask which of two translations the newest checkpoint finds likelier.
-    The pair is the one that fails by most; if none fails, the one that is right by least."""
+    """Ask which target of the pair that fails by most, or is right by least, is found likelier."""
     measured, scores = _measured(asked)
     failing = failing_pairs(measured, scores)
     place = failing[0] if failing else int(first_largest(-scores.margins))

@@ -117,6 +117,5 @@ def read_parameters(name: str, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def ask(name: str, given: Mapping[str, Any], asked: Asked) -> Question:
-    """Make a question of a kind, with the parameters that ``read_parameters`` has read.
-    ValueError if it cannot be asked of this model or run."""
+    """Make a question of a kind, with read parameters; ValueError if it cannot be asked here."""
     return KINDS[name].make(asked, **given)

@@ -19,8 +19,7 @@ CellValue = Literal["weight", "value norm"]
 
 
 def row_shares(lengths: Floats) -> Floats:
-    """Divide lengths by the sum of their row: (…, Q, M) → (…, Q, M).
-    A row of zeros stays 0; all others sum to 1."""
+    """Divide lengths by the sum of their row, if above 0: (…, Q, M) → (…, Q, M)."""
     totals = lengths.sum(axis=-1, keepdims=True)
     shares: Floats = np.divide(lengths, totals, out=np.zeros_like(lengths), where=totals > 0)
     return shares

@@ -101,8 +101,7 @@ def scores_point(model: Seq2SeqModel, attention: Sublayer) -> str:
 def vectors_apart(
     forced: ForcedPass, attention: Sublayer, name: str, columns: slice, positions: Tensor
 ) -> dict[str, Tensor]:
-    """Take a head's queries, keys or values at some positions apart: part → (K, n).
-    ``name`` is that of their projection, ``columns`` are the head's."""
+    """Take a head's ``columns`` of a projection apart at some positions: part → (K, n)."""
     weight, bias = forced.model.linear(f"{attention.path}.{name}")
     positions = positions.to(weight.device)
     directions = weight[:, columns].T.double()  # (K, D)

@@ -67,8 +67,7 @@ class TokenValues(Record):
 
 @dataclass(frozen=True)
 class HeadDictionary(Record):
-    """The target tokens that a head raises most, and lowers most, for each of some tokens.
-    Logits are in standard deviations over the vocabulary, from their mean."""
+    """The target tokens that a head raises, and lowers, most for tokens, by standardised logits."""
 
     rows = "n"
 

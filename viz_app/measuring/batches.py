@@ -82,11 +82,16 @@ def encode_pair(
 
 
 def encode(
-    pairs: Iterable[Pair], tokenizers: Tokenizers, *, max_length: int, left_out: LeftOutCounts
+    pairs: Iterable[Pair],
+    tokenizers: Tokenizers,
+    *,
+    max_length: int,
+    left_out: LeftOutCounts | None = None,
 ) -> Iterator[EncodedPair]:
     """Encode pairs; leave out those with an empty side, a repeated source or too many tokens.
     A source is repeated if it is among the ten thousand sources before it. Neither a source nor a
     consumed target may have more than ``max_length`` tokens. What is left out is counted."""
+    left_out = left_out or LeftOutCounts()
     seen: FIFOCache[str, None] = FIFOCache(_REMEMBERED)
     for number, pair in enumerate(pairs):
         if pair.source and pair.target:

@@ -99,12 +99,11 @@ class MeasureTask:
 
 
 def sentences_of(
-    task: MeasureTask, stream: CorpusStream, left_out: batches.LeftOutCounts
+    task: MeasureTask, stream: CorpusStream, left_out: batches.LeftOutCounts | None = None
 ) -> Iterator[batches.EncodedPair]:
     """Encode the sentences of a corpus that are measured."""
-    max_length = task.run.description.max_length
-    tokenizers = task.run.tokenizers
-    encoded = batches.encode(stream.pairs, tokenizers, max_length=max_length, left_out=left_out)
+    run, most = task.run, task.run.description.max_length
+    encoded = batches.encode(stream.pairs, run.tokenizers, max_length=most, left_out=left_out)
     return islice(encoded, task.sentences)
 
 
@@ -114,7 +113,7 @@ def over_corpus(
     """Give this process's batches to ``add``, and describe the whole corpus that was read."""
     stream = task.open_corpus()
     sentences = tokens = 0
-    encoded = sentences_of(task, stream, batches.LeftOutCounts())
+    encoded = sentences_of(task, stream)
     for number, batch in enumerate(batches.batches_by_length(encoded, task.batch)):
         if task.processes.has(number):
             add(batch)
@@ -232,7 +231,7 @@ def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int
     """Measure the checkpoints of a task in order; every process yields the same."""
     newest = task.load(task.run, task.run.steps()[-1], task.placement)
     stages = _stage_measurer(task, newest.model)
-    sentences = sentences_of(task, task.open_corpus(), batches.LeftOutCounts())
+    sentences = sentences_of(task, task.open_corpus())
     even = even_head(task.run.tokenizers, task.run.counts, sentences)
     examples, tokenizers = task.examples.sentences, task.run.tokenizers
     for found in sum_checkpoints(task, wanted=(*AT_ONCE, *OF_CORPUS, MEANS)):
@@ -284,7 +283,7 @@ def _in_batches(
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
-    sentences = islice(sentences_of(task, task.open_corpus(), batches.LeftOutCounts()), _ALIGNED)
+    sentences = islice(sentences_of(task, task.open_corpus()), _ALIGNED)
     head = find_aligning_head(newest, task.run.tokenizers, sentences, task.links_of)
     return StageMeasurer(
         task.run.tokenizers,

@@ -56,8 +56,7 @@ def even_head(
 
 @dataclass(frozen=True)
 class MeasuredSentence:
-    """The measures of where heads look have values on one sentence, beside those of an even head.
-    Both are means over the rows that have several keys."""
+    """Where heads look on one sentence, beside an even head: means over rows with several keys."""
 
     values: Mapping[str, Mapping[Kind, Floats]]  # measure → kind → (L, H)
     even: Mapping[str, Mapping[Kind, float]]  # measure → kind → what a head with even rows has

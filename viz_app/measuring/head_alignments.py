@@ -96,7 +96,7 @@ def align_pairs(
     pairs: Iterable[tuple[Pair, WordLinks]],
     *,
     rows: AlignedRows,
-    left_out: LeftOutCounts,
+    left_out: LeftOutCounts | None = None,
     agreement: Agreement | None = None,
     head: int = 0,
     by: CellValue = "weight",
@@ -110,7 +110,7 @@ def align_pairs(
     and weights are those of the ``head`` with this place among the H. Maps are ``cross_maps``.
     DataError if a reference links words that are not there.
     """
-    max_length = model.description.max_length
+    max_length, left_out = model.description.max_length, left_out or LeftOutCounts()
     numbered = enumerate(pairs)
     while chunk := list(islice(numbered, PAIRS_AT_A_TIME)):
         encoded, links = [], {}

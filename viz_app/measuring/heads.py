@@ -23,8 +23,7 @@ from headwise.model.ties import rounding_of
 
 @dataclass(frozen=True)
 class HeadSum:
-    """A measure is summed over the rows of each sentence of a batch.
-    Its mean is that of all totals over that of all counts, so that rows weigh the same."""
+    """A measure summed over the rows of each sentence; a mean is all totals over all counts."""
 
     total: Tensor  # sum over rows for each sentence and head, (B, H)
     count: Tensor  # of rows of each sentence, (B,), or what stands for it, (B, H)

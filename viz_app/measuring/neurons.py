@@ -25,7 +25,7 @@ from headwise.model.placement import in_float32
 from headwise.model.readings import sublayers
 from headwise.model.runs import load_checkpoint
 from headwise.model.ties import first_largest_of
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, captured
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, captured
 from headwise.viz_app.measuring.checkpoints import MeasureTask, over_corpus, sentences_of
 from headwise.viz_app.records.measures import Sentence, StrongestPositions, StrongestSentences
 
@@ -58,7 +58,7 @@ def _of_checkpoint(
     }
     numbers = np.unique(np.concatenate([each.sentence.ravel() for each in stacks.values()]))
     named = set(numbers.tolist())
-    again = sentences_of(task, task.open_corpus(), LeftOutCounts())
+    again = sentences_of(task, task.open_corpus())
     texts = {each.number: Sentence(*each.pair) for each in again if each.number in named}
     return StrongestSentences(
         run=task.run.name,

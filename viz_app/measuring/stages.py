@@ -20,7 +20,7 @@ from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.training.data import Pair
 from headwise.model.validation import is_too_long
 from headwise.viz_app.measuring.alignments import WordLinks
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
+from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.head_alignments import Agreement, align_pairs
 from headwise.viz_app.measuring.sums import Bootstrap, draws
 from headwise.viz_app.measuring.words import LinksLookup
@@ -56,9 +56,7 @@ def find_aligning_head(
     agreement, reached = Agreement(np.zeros(math.prod(shape))), np.zeros(math.prod(shape))
     references = ((s.pair, links_of(s) if links_of is not None else None) for s in sentences)
     pairs = ((pair, set(links.pairs) if links is not None else set()) for pair, links in references)
-    for aligned in align_pairs(
-        model, tokenizers, pairs, rows="predicted", left_out=LeftOutCounts(), agreement=agreement
-    ):
+    for aligned in align_pairs(model, tokenizers, pairs, rows="predicted", agreement=agreement):
         if aligned is not None:
             reached += [len(set(of_head)) for of_head in aligned.chosen.tolist()]
     return int((agreement.correct if agreement.sure else reached).argmax())
@@ -166,9 +164,7 @@ class StageMeasurer:
             likelihood = _mean_and_error(found)
         pairs = map(Pair, self._sources, texts)
         unaligned = ((pair, WordLinks()) for pair in pairs)
-        aligned = align_pairs(
-            self._newest, self._tokenizers, unaligned, rows="predicted", left_out=LeftOutCounts()
-        )
+        aligned = align_pairs(self._newest, self._tokenizers, unaligned, rows="predicted")
         scores = [reordering_score(pair.chosen[self._head]) for pair in aligned if pair is not None]
         reordering = _mean_and_error([[] if math.isnan(score) else [score] for score in scores])
         return {"language_model": likelihood, "reordering": reordering}

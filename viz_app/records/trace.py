@@ -84,8 +84,7 @@ class Check:
 
 @dataclass(frozen=True)
 class StackInput:
-    """The input of a stack is ``tokens`` + ``positions`` = ``total``, each (S, D) or (T, D).
-    ``positions`` is None for a model that adds none to its embeddings."""
+    """The input of a stack: ``tokens`` + any ``positions`` = ``total``, each (S, D) or (T, D)."""
 
     tokens: Floats
     positions: Floats | None

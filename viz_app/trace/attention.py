@@ -68,8 +68,7 @@ def run_attention(
 def target_log_probability(
     model: Seq2SeqModel, source: Sequence[int], target: Sequence[int]
 ) -> Floats:
-    """Compute the log-probability of each token of a target after ``<s>``, in nats: (T,).
-    ValueError as ``run_attention``."""
+    """Compute log P of each token of a target after ``<s>``, in nats: (T,). ValueError as above."""
     target_ids = _target_ids(model, target)
     stream = forced_stream(model, ids_tensor(model, source), target_ids[:, :-1])[0]  # (T, D)
     return to_numpy(log_probabilities(model, stream, target_ids[0, 1:]))
