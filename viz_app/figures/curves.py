@@ -78,11 +78,8 @@ def training_curves(
     if not 0 < len(runs) <= MOST_RUNS:
         raise ValueError(f"expected 1 to {MOST_RUNS} runs, got {len(runs)}")
     steps = StepAxis.of(runs, log=log_steps)
-    overfitted = [
-        (run.name, run.overfitting, colour)
-        for run, colour in zip(runs, theme.series, strict=False)
-        if run.overfitting is not None
-    ]
+    coloured = list(zip(runs, theme.series, strict=False))
+    overfitted = [(each.name, each.overfitting, of) for each, of in coloured if each.overfitting]
     panels = drawn_panels(runs)
     titles = _titles(panels, runs)
     above = _TITLE + _LINE * titles[0].count("<br>")
@@ -112,11 +109,7 @@ def training_curves(
             shapes.append(
                 shapes[-1] | {"x0": steps.line, "x1": steps.line, "name": "", "line": dotted}
             )
-    changed = [
-        (run, run.change, colour)
-        for run, colour in zip(runs, theme.series, strict=False)
-        if run.change is not None
-    ]
+    changed = [(each, each.change, colour) for each, colour in coloured if each.change]
     for row, (run, change, colour) in enumerate(changed):
         dotted = {"color": colour, "width": 1.5, "dash": "dot"}
         at = steps.place(change.step)
