@@ -82,8 +82,10 @@ def _translate_once() -> None:
 
 def _folders(models: Sequence[str]) -> dict[str, Path]:
     """Name each model by the end of its path, or by more of it where two ends are equal.
+
     CheckpointError if a model is missing or cannot be opened; a training may have no checkpoint
-    yet."""
+    yet.
+    """
     found: dict[str, Path] = {}
     for model in dict.fromkeys(models):
         folder = find_folder(model, root=served.runs_folder())

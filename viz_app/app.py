@@ -21,9 +21,11 @@ from headwise.viz_app.left_pages import LeftPages, keep_threads_apart
 
 def _import_pages() -> None:
     """Import what pages need, and have the garbage collector leave it alone, which stays for good.
+
     It would look through a quarter of a million objects in the middle of a click, which takes a
     tenth of a second. Where models of Hugging Face are served, so is what opens them, for two
-    seconds."""
+    seconds.
+    """
     gc.disable()
     try:
         import_module("headwise.viz_app.views.pages")

@@ -58,7 +58,9 @@ class ExportArguments:
 
 def main(arguments: ExportArguments) -> None:
     """Write a file, and print its name and what it has.
-    CheckpointError, ValueError, OSError if the run, an option or a file is unusable."""
+
+    CheckpointError, ValueError, OSError if the run, an option or a file is unusable.
+    """
     heads = [parse_head(name) for name in arguments.heads]
     computed = COMPUTED.get(arguments.content)
     expected = computed.heads if computed else int(arguments.content == "dictionary")

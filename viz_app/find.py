@@ -52,7 +52,9 @@ class FindArguments:
 
 def main(arguments: FindArguments) -> None:
     """Write what was found to a file, and say how much that is.
-    CheckpointError, DataError, ValueError, OSError if a run, an option or a file is unusable."""
+
+    CheckpointError, DataError, ValueError, OSError if a run, an option or a file is unusable.
+    """
     check_out(arguments.out, (".json",))
     head = parse_head(arguments.head) if arguments.head is not None else None
     kind = arguments.kind if head is None else head.kind

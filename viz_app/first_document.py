@@ -29,7 +29,9 @@ _PROGRAMS = (
 
 def first_document() -> str:
     """Return the HTML for all pages.
-    Where Streamlit has other programs than are known here, they are loaded when they are needed."""
+
+    Where Streamlit has other programs than are known here, they are loaded when they are needed.
+    """
     document = (_STREAMLIT / "index.html").read_text("utf-8")
     style = (_HERE / "views/shared/frame.css").read_text("utf-8")
     found = [path for name in _PROGRAMS for path in (_STREAMLIT / "static/js").glob(f"{name}.*.js")]
@@ -41,7 +43,8 @@ def first_document() -> str:
 
 def document_routes(under: str) -> list[BaseRoute]:
     """Return the routes of the pages, and of other addresses that a person may type for them. The
-    first page has no name in addresses. ``under`` is the path before all others, or empty."""
+    first page has no name in addresses. ``under`` is the path before all others, or empty.
+    """
     document = first_document()
 
     before = f"/{under.strip('/')}" if under else ""

@@ -199,7 +199,9 @@ def measure_run(
     about_own: Mapping[str, OwnMeasure] | None = None,
 ) -> Iterator[Measures]:
     """Measure the checkpoints of a run, write the file of each, and yield what it has.
-    ``own`` has measures besides ours, ``about_own`` what each is; they are in the files too."""
+
+    ``own`` has measures besides ours, ``about_own`` what each is; they are in the files too.
+    """
     steps = _steps(arguments.steps, run.steps())
     pair_task = _pair_task(arguments, run, steps, processes) if arguments.pairs else None
     with_heads = arguments.data is not None or pair_task is None
@@ -299,8 +301,10 @@ def _measure_each(
     write: Callable[[Path, Found], str],
 ) -> Iterator[Found]:
     """Measure the checkpoints of a task one after another, and write each into the run's folder.
+
     ``passed`` is how many sentences ``measured`` says are done at its end. ``write`` returns what
-    is said of what was found; only one of several processes calls it."""
+    is said of what was found; only one of several processes calls it.
+    """
     is_main = task.processes.is_main
     with tqdm(total=passed, unit="sentence", disable=not is_main) as bar:
         for found in measured(task):
@@ -335,7 +339,9 @@ def _write_resamples(folder: Path, found: checkpoints.CheckpointSums) -> str:
 
 def _with_more(task: checkpoints.MeasureTask, names: Sequence[str]) -> Iterator[Measures | int]:
     """Put some measures into the files that there are.
-    ValueError if a checkpoint was measured on other sentences."""
+
+    ValueError if a checkpoint was measured on other sentences.
+    """
     for found in checkpoints.sum_checkpoints(task, wanted=names):
         if isinstance(found, int):
             yield found

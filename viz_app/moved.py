@@ -58,7 +58,9 @@ GONE = ("architecture", "embeddings")  # pages that are no more
 
 def moved(page: str, given: Parameters) -> tuple[str, Parameters]:
     """Return the page that shows what was asked of a page, and the parameters with which it does.
-    The same ones if nothing has moved."""
+
+    The same ones if nothing has moved.
+    """
     for move in _MOVES:
         name, _, value = move.asked.partition("=")
         asked = value in given.get(name, ()) if value else not name or name in given

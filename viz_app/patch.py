@@ -52,7 +52,9 @@ class PatchArguments:
 
 def main(arguments: PatchArguments) -> None:
     """Write what patches do to a file and print the two words and their log-odds in A and B.
-    CheckpointError, ValueError, OSError if the run, an option or a file is unusable."""
+
+    CheckpointError, ValueError, OSError if the run, an option or a file is unusable.
+    """
     check_out(arguments.out)
     run, checkpoint = arguments.checkpoint.open()
     found = patch_texts(

@@ -144,7 +144,9 @@ def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> 
 
 def writer_for(path: Path) -> Callable[[Trace], bytes]:
     """Return what makes the content of a trace's file, by the end of its name.
-    ValueError if the name ends in none of .html, .npz and .json, or there is no such folder."""
+
+    ValueError if the name ends in none of .html, .npz and .json, or there is no such folder.
+    """
     writers = {".html": to_html, ".npz": to_npz, ".json": to_json}
     if path.suffix not in writers:
         raise ValueError(f"{path}: expected a name that ends in .html, .npz or .json")

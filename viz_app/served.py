@@ -70,7 +70,9 @@ def first_run(models: Mapping[str, Path]) -> int:
 
 def served_placement() -> Placement:
     """Return where the models of the app compute, and how precisely.
-    ValueError if the environment names another device or type than there is."""
+
+    ValueError if the environment names another device or type than there is.
+    """
     given = {"device": os.environ.get(DEVICE), "dtype": os.environ.get(DTYPE)}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value}
     return Placement(**chosen)

@@ -27,7 +27,9 @@ Aggregate = Literal["head", "mean", "max", "rollout"]  # rollout is of all layer
 
 def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
     """Combine the heads of a layer into one map, or choose one head: (H, Q, M) → (Q, M).
-    Rows sum to what those of the heads do, 1 but for half an attention; of the maximum to more."""
+
+    Rows sum to what those of the heads do, 1 but for half an attention; of the maximum to more.
+    """
     if how == "mean":
         return layer.mean(axis=0)
     if how == "max":
@@ -41,8 +43,10 @@ def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
 
 def to_words(weights: Floats, queries: Sequence[Word], keys: Sequence[Word]) -> Floats:
     """Turn maps between tokens into maps between words: (…, Q, M) → (…, query words, key words).
+
     Weights are summed over key tokens and averaged over query tokens (Clark et al. 2019, section
-    3.1). ValueError if the words do not cover all tokens in order."""
+    3.1). ValueError if the words do not cover all tokens in order.
+    """
     _require_cover(queries, weights.shape[-2], "query")
     _require_cover(keys, weights.shape[-1], "key")
     by_key = np.add.reduceat(weights, [word.start for word in keys], axis=-1)
@@ -61,7 +65,9 @@ def rows_with_several_keys(
     shape: Sequence[int], allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.bool_]:
     """Return which rows of a map of a shape (…, Q, M) have several allowed keys: bool (Q,).
-    The weight of a single key is always 1, so that its row says nothing about a head."""
+
+    The weight of a single key is always 1, so that its row says nothing about a head.
+    """
     queries, keys = shape[-2:]
     if allowed is None:
         return np.full(queries, keys > 1)
@@ -70,7 +76,9 @@ def rows_with_several_keys(
 
 def causal_word_mask(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarray:
     """Return which key words a query word may attend to under a causal mask: bool (queries, keys).
-    A query word may attend to a key word if its last token may attend to the key's first token."""
+
+    A query word may attend to a key word if its last token may attend to the key's first token.
+    """
     last_query = np.array([word.stop - 1 for word in queries])
     first_key = np.array([word.start for word in keys])
     return np.asarray(first_key <= last_query[:, None])
@@ -78,7 +86,9 @@ def causal_word_mask(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarra
 
 def max_pool(maps: Floats, most: int = 40) -> Floats:
     """Shrink maps to at most ``most`` cells a side: (…, Q, M) → (…, ≤ most, ≤ most).
-    A cell is the maximum over a block, all of one size but the last. Small maps are unchanged."""
+
+    A cell is the maximum over a block, all of one size but the last. Small maps are unchanged.
+    """
     if most < 1:
         raise ValueError(f"most: expected 1 or more, got {most}")
     height, width = (math.ceil(cells / most) for cells in maps.shape[-2:])
@@ -87,7 +97,9 @@ def max_pool(maps: Floats, most: int = 40) -> Floats:
 
 def pool_mask(allowed: NDArray[np.bool_] | None, most: int = 40) -> NDArray[np.bool_] | None:
     """Shrink a mask, bool (Q, M), as ``max_pool`` does: a cell is allowed if any in its block is.
-    None, which allows all, stays None."""
+
+    None, which allows all, stays None.
+    """
     return None if allowed is None else max_pool(allowed.astype(np.float32), most) > 0
 
 
@@ -128,7 +140,8 @@ def map_facts(
     weights: Floats, keys: Tokens, *, allowed: NDArray[np.bool_] | None, own_keys: bool
 ) -> MapFacts | None:
     """Compute the facts of a map of single tokens, (Q, M), over rows with several allowed keys;
-    None if there are none. ``own_keys``: key i is the token of query i, as in self-attention."""
+    None if there are none. ``own_keys``: key i is the token of query i, as in self-attention.
+    """
     may = np.ones(weights.shape, bool) if allowed is None else allowed
     count = may.sum(axis=1)
     rows = np.flatnonzero(count > 1)
@@ -158,8 +171,10 @@ def most_on_punctuation(
     attention: Mapping[Kind, Floats], keys_of: Callable[[Kind], Tokens]
 ) -> tuple[Head, float] | None:
     """Return the head that rests most on punctuation marks, and its share of the weight there.
+
     The share is a mean over rows, masked ones too; None if no key is a mark. ``attention`` has maps
-    (L, H, Q, M), whose columns are ``keys_of`` a kind."""
+    (L, H, Q, M), whose columns are ``keys_of`` a kind.
+    """
     shares: dict[Head, float] = {}
     for kind, maps in attention.items():
         causal = np.tri(maps.shape[-1], dtype=bool) if kind == "decoder_self" else None
@@ -190,7 +205,9 @@ UNKNOWN = "<unk>"  # text of a word that is not in a vocabulary
 
 def jensen_shannon(a: Floats, b: Floats) -> Floats:
     """Compute the Jensen-Shannon distance (Endres and Schindelin 2003): (…, M), (…, M) → (…).
-    0 is equal, 1 no key in common: the square root of the divergence to base 2, a metric."""
+
+    0 is equal, 1 no key in common: the square root of the divergence to base 2, a metric.
+    """
     from scipy.special import rel_entr  # imported late: only comparisons need it
 
     # SciPy's jensenshannon is NaN where rounding makes the divergence of near rows negative.
@@ -226,7 +243,8 @@ def pool_differences(maps: Floats, most: int = 40) -> Floats:
 
 def first_word_mismatch(a: Trace, b: Trace, names: tuple[str, str], *, folded: bool) -> str:
     """Describe the first word in which two traces of the same sentences, by two tokenizers, differ;
-    "" if all match, so that maps can be compared. ``folded`` ignores case."""
+    "" if all match, so that maps can be compared. ``folded`` ignores case.
+    """
     sources, targets = (a.source, b.source), (a.predicted, b.predicted)
     return _first_mismatch(sources, "source", names, folded=folded) or _first_mismatch(
         targets, "target", names, folded=folded

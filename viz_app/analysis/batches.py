@@ -12,7 +12,8 @@ def batch_of_lengths(
 ) -> tuple[TokenIds, ...]:
     """Choose up to ``size`` sentences of different lengths: ``source``, then samples nearest in
     length, shorter first. Too few are made up by leaving out the source's tokens before its
-    last."""
+    last.
+    """
     by_length: dict[int, TokenIds] = {}
     for ids in samples:
         by_length.setdefault(len(ids), ids)

@@ -21,7 +21,8 @@ LogRow = Mapping[str, Any]  # a line of a log, such as ``metrics.jsonl``: name â
 
 def curve_of(rows: Iterable[LogRow], name: str) -> Curve:
     """Read one logged quantity from the rows of a log. Rows without a finite number under ``name``
-    are left out. If a step occurs more than once, its last row counts."""
+    are left out. If a step occurs more than once, its last row counts.
+    """
     found: dict[int, float] = {}
     for row in rows:
         value = row.get(name)
@@ -33,7 +34,8 @@ def curve_of(rows: Iterable[LogRow], name: str) -> Curve:
 
 def downsample(curve: Curve, most: int = MOST_POINTS) -> Curve:
     """Reduce a curve to at most ``most`` points (at least 4). The first and last points remain, and
-    of each of equally many steps between them the points with the lowest and the highest value."""
+    of each of equally many steps between them the points with the lowest and the highest value.
+    """
     if len(curve) <= most:
         return curve
     inner = np.arange(1, len(curve) - 1)
@@ -47,7 +49,9 @@ def downsample(curve: Curve, most: int = MOST_POINTS) -> Curve:
 
 def spread(steps: Sequence[int], most: int) -> list[int]:
     """Return at most ``most`` of some checkpoints, spread evenly, the first and the last included.
-    ValueError if ``most`` is below 2."""
+
+    ValueError if ``most`` is below 2.
+    """
     if most < 2:
         raise ValueError(f"expected at least 2 checkpoints, got {most}")
     places = np.linspace(0, len(steps) - 1, min(len(steps), most)).round().astype(int)
@@ -56,7 +60,9 @@ def spread(steps: Sequence[int], most: int) -> list[int]:
 
 def smooth(curve: Curve, weight: float) -> Curve:
     """Smooth a curve by an exponential moving average, with the bias correction of Adam.
-    ``weight`` is the decay, from 0, which changes nothing, to below 1."""
+
+    ``weight`` is the decay, from 0, which changes nothing, to below 1.
+    """
     if not 0 <= weight < 1:
         raise ValueError(f"weight: expected 0 <= weight < 1, got {weight}")
     values, total, weights = [], 0.0, 0.0
@@ -91,8 +97,10 @@ def find_overfitting(valid: Curve, train: Curve) -> OverfittingOnset | None:
 
 def find_overfitting_in(curves: Mapping[str, Curve]) -> OverfittingOnset | None:
     """Find where a training overfits from its curves, under the names of the log.
+
     Train loss is that of the sample of training pairs or, where a milestone lacks it, of
-    batches."""
+    batches.
+    """
     valid, sample = curves["valid_loss"], curves["train_sample_loss"]
     sampled = bool(np.isin(valid.steps, sample.steps).all())
     return find_overfitting(valid, sample if sampled else curves["train_loss"])

@@ -40,7 +40,9 @@ def nearest_neighbours(
     table: Floats, id: int, *, count: int, among: NDArray[np.bool_]
 ) -> Neighbours:
     """Find up to ``count`` rows of a table (V, D) with the largest cosine to row ``id``.
-    ``among``, bool (V,), says from which rows to choose; the row itself is left out."""
+
+    ``among``, bool (V,), says from which rows to choose; the row itself is left out.
+    """
     if not 0 <= id < len(table):
         raise ValueError(f"id: expected 0 to {len(table) - 1}, got {id}")
     cosine = cosine_similarity(table[id : id + 1], table)[0]
@@ -53,7 +55,8 @@ def nearest_neighbours(
 def nearest_by_chance(table: Floats, id: int, *, among: NDArray[np.bool_]) -> float:
     """Return the largest cosine to row ``id`` if other rows had nothing to do with it: columns of
     the rows ``among``, bool (V,), are shuffled, each by itself, with a fixed seed. NaN without
-    rows."""
+    rows.
+    """
     rows = table[among]
     if not len(rows):
         return float("nan")
@@ -74,7 +77,9 @@ def similar_pairs(
     table: Floats, *, count: int, among: NDArray[np.bool_], block: int = 512
 ) -> SimilarPairs:
     """Find up to ``count`` pairs of rows of a table (V, D), among some, with the largest cosine.
-    ``among`` is bool (V,). At most ``block`` × V cosines are in memory at a time."""
+
+    ``among`` is bool (V,). At most ``block`` × V cosines are in memory at a time.
+    """
     ids = np.flatnonzero(among)
     unit = _unit(table[ids])
     first, second = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -115,8 +120,10 @@ class Components:
 
 def principal_components(rows: Floats) -> Components:
     """Project rows (n, D) onto their first two principal components.
+
     These are eigenvectors of the covariance, in float64, which is fast for many rows; the largest
-    entry of each is positive. With one row or dimension, missing ones are 0."""
+    entry of each is positive. With one row or dimension, missing ones are 0.
+    """
     centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
     values, vectors = np.linalg.eigh(centred.T @ centred)  # the largest last
     values, vectors = values[::-1][:2].clip(0), vectors[:, ::-1][:, :2]  # (2,), (D, 2)
@@ -143,7 +150,8 @@ def digit_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def frequency_groups(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
     """Group tokens by the digits of their counts, from the rarest to the most frequent one: the
-    group of each, (n,), and names. Group 0 is for tokens that never occur."""
+    group of each, (n,), and names. Group 0 is for tokens that never occur.
+    """
     digits = digit_counts(counts)
     least, most = int(digits[digits > 0].min(initial=99)), int(digits.max())
     names = [f"{10 ** (n - 1):,} to {10**n - 1:,} times" for n in range(least, most + 1)]
@@ -174,7 +182,8 @@ def pair_cosines(tables: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> 
 
 def rotate_onto(rows: Floats, onto: Floats) -> Floats:
     """Centre rows (n, D), and rotate or reflect them onto other centred rows of the same shape,
-    which keeps distances and angles (orthogonal Procrustes problem, Schoenemann 1966)."""
+    which keeps distances and angles (orthogonal Procrustes problem, Schoenemann 1966).
+    """
     from scipy.linalg import orthogonal_procrustes  # imported late: only one page needs it
 
     if rows.shape != onto.shape:
@@ -186,7 +195,9 @@ def rotate_onto(rows: Floats, onto: Floats) -> Floats:
 
 def project_together(tables: Sequence[Floats], frame: Floats) -> tuple[Floats, Components]:
     """Project the rows of C tables (n, D) onto the first two principal components of ``frame``.
-    Each table is first rotated onto the frame, so that their points, (C, n, 2), can be compared."""
+
+    Each table is first rotated onto the frame, so that their points, (C, n, 2), can be compared.
+    """
     plane = principal_components(frame)
     points = np.stack([rotate_onto(table, frame) @ plane.directions for table in tables])
     return points.astype(np.float32), plane

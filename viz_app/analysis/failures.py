@@ -51,7 +51,8 @@ FAILURE_DESCRIPTIONS: Mapping[str, FailureDescription] = {
 
 def shares_below(figures: Sequence[float], sources: Sequence[str]) -> list[float]:
     """Return for each sentence the share of the 20 nearest in length whose figure is lower, equal
-    ones by half; NaN without a figure, or without others. Length is in long words, then letters."""
+    ones by half; NaN without a figure, or without others. Length is in long words, then letters.
+    """
 
     def length(place: int) -> tuple[int, int]:
         return sum(map(has_enough_letters, sources[place].split())), len(sources[place])
@@ -70,7 +71,8 @@ def shares_below(figures: Sequence[float], sources: Sequence[str]) -> list[float
 
 def worst_first(figures: Sequence[float], sources: Sequence[str]) -> list[int]:
     """Return the indices of the sentences with a figure, those first that have a sign of failure
-    most: by the share of sentences about as long whose figure is lower, then by figures."""
+    most: by the share of sentences about as long whose figure is lower, then by figures.
+    """
     shares = shares_below(figures, sources)
     listed = [place for place, figure in enumerate(figures) if not math.isnan(figure)]
     listed = [listed[i] for i in descending([-figures[place] for place in listed])]

@@ -63,7 +63,8 @@ def _activation_name(activation: str) -> str:
 
 def feed_forward_formula(activation: str, *, gated: bool, biased: bool, read: str = "x") -> str:
     """Write equation 2 as LaTeX in two lines, for any activation function. ``gated`` multiplies the
-    hidden units by a second projection; ``read`` is the letter of what the feed-forward reads."""
+    hidden units by a second projection; ``read`` is the letter of what the feed-forward reads.
+    """
     first = rf"{read}\,W_1{' + b_1' * biased}"
     if activation == "relu" and not gated:
         hidden = rf"\max(0,\, {first})"

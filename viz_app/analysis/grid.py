@@ -95,9 +95,11 @@ class GridOptions:
 
 def make_grid(trace: Trace, kind: Kind, grid_options: GridOptions = GridOptions()) -> Grid:
     """Make the axes of a trace's maps of a kind.
+
     A decoder row is one position, or those of one word that they predict or consume, as the options
     say; its label is always what it predicts ← what it consumes. Columns are consumed tokens.
-    Without special tokens, rows that go by a special token and columns of one are left out."""
+    Without special tokens, rows that go by a special token and columns of one are left out.
+    """
     units, keys = grid_options.units, trace.keys_of(kind)
     column_spans, columns = _spans(keys, units), _labels(keys, units)
     if kind == "encoder_self":

@@ -28,7 +28,9 @@ def rank_heads(
     least: float | None = None,
 ) -> list[tuple[Head, float]]:
     """Sort heads of some kinds by one measure, (L, H) of each kind; equal ones stay in order.
-    Those without a value (NaN) or below ``least`` are left out."""
+
+    Those without a value (NaN) or below ``least`` are left out.
+    """
     found: list[tuple[Head, float]] = [
         (Head(kind, layer, head), float(value))
         for kind in KINDS
@@ -42,7 +44,9 @@ def rank_heads(
 
 def independent_errors(errors: Sequence[float]) -> NDArray[np.float64]:
     """Return the standard errors of differences, (n, n), as if values were independent.
-    An unknown error (NaN) is 0."""
+
+    An unknown error (NaN) is 0.
+    """
     squares = np.nan_to_num(np.asarray(errors, np.float64)) ** 2
     return np.asarray(np.sqrt(squares[:, None] + squares))
 
@@ -51,7 +55,8 @@ def rank_ranges(
     values: Sequence[float], difference_errors: NDArray[np.float64]
 ) -> list[tuple[int, int]]:
     """Return between which ranks each value may be, 1 for the largest: behind all that are surely
-    larger and before all surely smaller, by twice the standard error of a difference, (n, n)."""
+    larger and before all surely smaller, by twice the standard error of a difference, (n, n).
+    """
     at = np.asarray(values, np.float64)
     surely = at[:, None] - at > 2 * difference_errors  # row above column
     return [
@@ -62,7 +67,9 @@ def rank_ranges(
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the rank correlation of Spearman (1904) of the pairs without NaN.
-    It is from −1 to 1; NaN if there are fewer than three pairs, or one side is all alike."""
+
+    It is from −1 to 1; NaN if there are fewer than three pairs, or one side is all alike.
+    """
     from scipy.stats import spearmanr  # imported late: only the page Heads needs it
 
     pairs = np.array([first, second], np.float64)
@@ -77,7 +84,8 @@ def rank_correlation_interval(
 ) -> tuple[float, float]:
     """Return the 95% interval of ``rank_correlation``, by 1,000 resamples of the pairs (Efron
     1979's percentiles). NaN without a correlation, or where resamples are all the same, as at
-    ±1."""
+    ±1.
+    """
     from scipy.stats import rankdata
 
     if math.isnan(rank_correlation(first, second)):
@@ -96,7 +104,9 @@ def rank_correlation_interval(
 
 def correlation_in_words(first: Sequence[float], second: Sequence[float], of: str) -> str:
     """Return ``rank_correlation`` with its interval; "" where there is none.
-    ``of`` says what the pairs are of."""
+
+    ``of`` says what the pairs are of.
+    """
     if math.isnan(both := rank_correlation(first, second)):
         return ""
     low, high = rank_correlation_interval(first, second)
@@ -108,7 +118,8 @@ def emergence(
     steps: Sequence[int], distances: Sequence[Mapping[Kind, Floats]]
 ) -> dict[Kind, Floats]:
     """Find the first step at which each head is at least half as far from the first checkpoint as
-    at the last: kind → (L, H); NaN if it is no different there. ``distances`` are by step."""
+    at the last: kind → (L, H); NaN if it is no different there. ``distances`` are by step.
+    """
     found: dict[Kind, Floats] = {}
     for kind in KINDS:
         table = np.stack([of_kinds[kind] for of_kinds in distances])  # (steps, L, H)
@@ -120,7 +131,9 @@ def emergence(
 
 def head_table(columns: Sequence[Mapping[Kind, Floats] | None]) -> tuple[list[Head], Floats]:
     """Tabulate a measure, (L, H) for each kind and checkpoint: heads, and values (heads, columns).
-    Kinds without a value have no rows; a checkpoint that was not measured, None, is NaN."""
+
+    Kinds without a value have no rows; a checkpoint that was not measured, None, is NaN.
+    """
     known = [column for column in columns if column is not None]
     heads: list[Head] = []
     for kind in KINDS:
@@ -135,7 +148,9 @@ def head_table(columns: Sequence[Mapping[Kind, Floats] | None]) -> tuple[list[He
 
 def order_by_last_value(heads: Sequence[Head], cells: Floats) -> list[int]:
     """Sort the rows of a table by kind, then by their last value, largest first; return indices.
-    The last value is the one in the last column with any values; heads without it come last."""
+
+    The last value is the one in the last column with any values; heads without it come last.
+    """
     measured = np.flatnonzero(np.isfinite(cells).any(axis=0))
     if not measured.size:
         return list(range(len(heads)))

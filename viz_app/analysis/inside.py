@@ -127,7 +127,9 @@ def _normed(x: Doubles, norm: NormWeights | None) -> Doubles:
 
 def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
     """Compute one head for one query row: the projections of section 3.2.2, then equation 1.
-    The sum of the softmax is over the keys of the other half, too, where there is one."""
+
+    The sum of the softmax is over the keys of the other half, too, where there is one.
+    """
     steps = _follow_scores(attention, head, row)
     if attention.other is None:
         return steps
@@ -183,8 +185,10 @@ def _follow_scores(attention: AttentionSublayer, head: int, row: int) -> HeadSte
 
 def head_shares(attention: AttentionSublayer, row: int) -> HeadShares:
     """Split Concat(head_1, …, head_h) W_O (section 3.2.2) at one row into a sum over heads.
+
     A share is part · output / ‖output‖²: shares sum to 1, and one below 0 points against the
-    output. All are 0 if that is 0. No head is ablated here, even if it was in the trace."""
+    output. All are 0 if that is 0. No head is ablated here, even if it was in the trace.
+    """
     heads = range(attention.n_heads)
     projection = attention.output_projection
     outputs = [follow_head(attention, head, row).output for head in heads]
@@ -201,7 +205,8 @@ def head_shares(attention: AttentionSublayer, row: int) -> HeadShares:
 def apply_norm(x: ArrayLike, norm: NormWeights) -> Doubles:
     """Apply a norm, (…, D) → (…, D): Ba et al. (2016), equation 4, with the mean square as
     variance, as in PyTorch; without a bias by the root mean square (Zhang & Sennrich 2019, equation
-    4)."""
+    4).
+    """
     x = np.asarray(x, np.float64)
     if norm.bias is None:
         scaled: Doubles = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + norm.epsilon)
@@ -214,7 +219,9 @@ def apply_norm(x: ArrayLike, norm: NormWeights) -> Doubles:
 
 def follow_residual(sublayer: Sublayer, output: ArrayLike, row: int) -> ResidualSteps:
     """Compute the residual connection and its norm at one row, from the sublayer's output, (D,).
-    LayerNorm(x + Sublayer(x)) (3.1), pre-norm x + Sublayer(LayerNorm(x)); halves are added."""
+
+    LayerNorm(x + Sublayer(x)) (3.1), pre-norm x + Sublayer(LayerNorm(x)); halves are added.
+    """
     _require("row", row, len(sublayer.stream))
     stream = sublayer.stream[row].astype(np.float64)
     output = np.asarray(output, np.float64)
@@ -230,7 +237,8 @@ def follow_residual(sublayer: Sublayer, output: ArrayLike, row: int) -> Residual
 
 def follow_feed_forward(feed_forward: FeedForwardSublayer, row: int) -> FeedForwardSteps:
     """Compute the feed-forward at one row: f(xW₁ + b₁)W₂ + b₂, equation 2 for f = ReLU, gated as
-    Shazeer (2020) does. ValueError if f is not in ``ACTIVATIONS``."""
+    Shazeer (2020) does. ValueError if f is not in ``ACTIVATIONS``.
+    """
     _require("row", row, len(feed_forward.read))
     name, known = feed_forward.activation, ", ".join(ACTIVATIONS)
     if name not in ACTIVATIONS:
@@ -245,7 +253,9 @@ def follow_feed_forward(feed_forward: FeedForwardSublayer, row: int) -> FeedForw
 
 def largest_positive(values: ArrayLike, count: int) -> NDArray[np.int64]:
     """Return the indices of the ``count`` largest positive values of (n,), largest first.
-    Equal values stay in order. If fewer values are positive, fewer indices are returned."""
+
+    Equal values stay in order. If fewer values are positive, fewer indices are returned.
+    """
     values = np.asarray(values)
     positive = np.flatnonzero(values > 0)
     return positive[descending(values[positive])[:count]]
@@ -253,7 +263,9 @@ def largest_positive(values: ArrayLike, count: int) -> NDArray[np.int64]:
 
 def deviations(layer: LayerTrace, head: int, row: int) -> dict[str, float]:
     """Return how far each step, in order, is at most from the tensor captured from the model.
-    No head is ablated here: if one was in the model, the steps from the head output on deviate."""
+
+    No head is ablated here: if one was in the model, the steps from the head output on deviate.
+    """
     attention, feed_forward = layer.attention, layer.feed_forward
     steps = follow_head(attention, head, row)
     output = head_shares(attention, row).output

@@ -66,7 +66,9 @@ _MOST_DIGITS = 6  # behind the point, of the ends of an interval
 
 def interval_text(low: float, high: float, form: str = ".2f") -> str:
     """Write the ends of an interval, with more digits than ``form`` has if these are the same.
-    "" if it is unknown or has no width, as of resamples that are all the same and say nothing."""
+
+    "" if it is unknown or has no width, as of resamples that are all the same and say nothing.
+    """
     if not high - low >= 10**-_MOST_DIGITS:  # or NaN
         return ""
     sign = form.rstrip("0123456789.f")
@@ -118,7 +120,9 @@ def token_labels(tokens: Tokens) -> list[str]:
 
 def next_token_label(token: str, *, spaced: bool) -> str:
     """Label a token that may come next: ``·`` precedes one that would go on with a word.
-    ``spaced`` says whether a token that begins a word has a space before it."""
+
+    ``spaced`` says whether a token that begins a word has a space before it.
+    """
     goes_on = spaced and token[:1].isalnum()
     return CONTINUATION * goes_on + token_label(token)
 
@@ -127,7 +131,8 @@ def vocabulary_labels(
     tokens: Sequence[str], *, spaced: bool, control_ids: Container[int] = ()
 ) -> tuple[str, ...]:
     """Label each token of a vocabulary; those at ``control_ids`` stand for no text. Where words are
-    ``spaced``, ``·`` precedes a token without a space, so that ``the`` and ``·the`` differ."""
+    ``spaced``, ``·`` precedes a token without a space, so that ``the`` and ``·the`` differ.
+    """
     return tuple(
         token_label(token)
         if not spaced or token.startswith(" ") or id in control_ids or _NO_TEXT.fullmatch(token)
@@ -177,8 +182,10 @@ def token_marks(
     kind: Kind, query: int, keys: Iterable[int]
 ) -> tuple[dict[int, str], dict[int, str]]:
     """Return the tokens to mark in the source and in the whole target, as index → mark.
+
     Row t consumes token t of the target and predicts token t + 1: in cross-attention the predicted
-    one is marked, in decoder self-attention, whose keys are consumed, the consumed one."""
+    one is marked, in decoder self-attention, whose keys are consumed, the consumed one.
+    """
     source: dict[int, str] = {}
     target: dict[int, str] = {}
     queries = source if kind == "encoder_self" else target
@@ -205,7 +212,9 @@ def marked_words(tokens: Tokens, marks: Mapping[int, str]) -> list[MarkedWord]:
 
 def from_where_they_part(first: str, other: str) -> str:
     """Return a text from the first word on that is not that of another text in the same place.
-    All of it, if it is the same or parts at its first word."""
+
+    All of it, if it is the same or parts at its first word.
+    """
     words, others = first.split(), other.split()
     same = next(
         (place for place, pair in enumerate(zip_longest(words, others)) if pair[0] != pair[1]), 0

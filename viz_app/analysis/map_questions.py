@@ -210,7 +210,8 @@ def masked_keys(asked: Asked, *, row: RowWord = "chosen") -> Question:
 
 def hidden_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
     """Ask which token a row could read off if nothing were masked: the one that it has to predict,
-    which the next row consumes. Answered by a target token; never of the last row."""
+    which the next row consumes. Answered by a target token; never of the last row.
+    """
     trace = asked.trace
     at = min(asked.row_of(row), max(len(trace.predicted) - 2, 0))
     consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)

@@ -50,7 +50,9 @@ def all_costs(costs: SentenceCosts) -> Floats:
 
 def difference_errors(costs: _Numbers, tokens: NDArray[np.int32]) -> _Doubles:
     """Return the standard error of the difference of each two heads' costs, (n, n).
-    ``costs`` are those of the sentences, (N, n), with ``tokens`` (N,)."""
+
+    ``costs`` are those of the sentences, (N, n), with ``tokens`` (N,).
+    """
     table, counts = costs.astype(np.float64), tokens.astype(np.float64)
     ratios = table.sum(axis=0) / counts.sum()
     influences = (table - ratios * counts[:, None]) / counts.sum()  # of each sentence, (N, n)

@@ -32,7 +32,9 @@ _Z = NormalDist().inv_cdf(0.975)  # standard deviations on either side of an int
 
 def accuracy(outcomes: Floats) -> Accuracy:
     """Return the mean of outcomes, (n,), with the 95% interval of Wilson (1927).
-    Halves may leave a count between two: its ends are those of it rounded down, and up."""
+
+    Halves may leave a count between two: its ends are those of it rounded down, and up.
+    """
     count, total = len(outcomes), float(np.asarray(outcomes, np.float64).sum())
 
     def end(right: int, sign: int) -> float:  # (to load SciPy for it takes a second or more)
@@ -108,7 +110,9 @@ def accuracy_curves(
     measured: MeasuredPairs, checkpoints: Mapping[int, PairScores]
 ) -> list[AccuracyCurve]:
     """Return the accuracy at some checkpoints: on all pairs, then by phenomenon.
-    The curve of all pairs is left out if there is one phenomenon."""
+
+    The curve of all pairs is left out if there is one phenomenon.
+    """
     names = measured.phenomena
     found = {step: scores.outcomes for step, scores in checkpoints.items()}
     return [
@@ -128,7 +132,8 @@ def failing_pairs(measured: MeasuredPairs, scores: PairScores, phenomenon: str =
 
 def accuracy_losses(measured: MeasuredPairs) -> list[AccuracyLoss]:
     """Return what the accuracy on all pairs loses without each head, the largest loss first. Equal
-    ones stay in order of kind, layer and head; the list is empty if no head was switched off."""
+    ones stay in order of kind, layer and head; the list is empty if no head was switched off.
+    """
     if measured.heads_step is None:
         return []
     model = measured.checkpoints[measured.heads_step].outcomes
@@ -146,7 +151,9 @@ def accuracy_losses(measured: MeasuredPairs) -> list[AccuracyLoss]:
 
 def counterpart(pairs: Iterable[ContrastivePair], pair: ContrastivePair) -> ContrastivePair | None:
     """Return the first pair with the same two words of which the other one is right; None if none.
-    Its source is the second sentence that goes with the pair: what is right there is wrong here."""
+
+    Its source is the second sentence that goes with the pair: what is right there is wrong here.
+    """
 
     right, wrong = _own_words(pair)
     return next(

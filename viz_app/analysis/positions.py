@@ -60,7 +60,9 @@ def encodings(positions: ArrayLike, d_model: int, order: Order = "interleaved") 
 
 def order_of(recorded: Floats) -> Order | None:
     """Return the order in which recorded encodings (n, D) follow the formula; None if they do not.
-    The first row alone tells the orders apart, since at position 0 sines are 0 and cosines 1."""
+
+    The first row alone tells the orders apart, since at position 0 sines are 0 and cosines 1.
+    """
     length, d_model = recorded.shape
     orders: tuple[Order, ...] = ("interleaved", "halves")
     for order in orders:
@@ -73,7 +75,9 @@ def order_of(recorded: Floats) -> Order | None:
 
 def similarity_by_distance(length: int, d_model: int) -> NDArray[np.float64]:
     """Compute the dot product PE(p) · PE(p + k) for k from 0 to length − 1, for every p: (length,).
-    It is Σ cos(k / 10000^(2i/D)), since sin a sin b + cos a cos b = cos(a − b)."""
+
+    It is Σ cos(k / 10000^(2i/D)), since sin a sin b + cos a cos b = cos(a − b).
+    """
     waves = np.cos(np.arange(length)[:, None] / _divisors(d_model))  # (length, D / 2)
     return np.asarray(waves.sum(axis=-1))
 
@@ -90,7 +94,9 @@ def largest_deviation(encoded: Floats) -> float:
 
 def sample_dimensions(d_model: int, order: Order = "interleaved") -> list[int]:
     """Choose a few dimensions of different wavelengths: 0, 1, and those at D/8, D/4 and D/2.
-    Of halves, a sine and a cosine of the shortest wave, and longer ones."""
+
+    Of halves, a sine and a cosine of the shortest wave, and longer ones.
+    """
     if order == "halves":
         half = d_model // 2
         return sorted({0, half, *(half // part for part in (8, 4, 2))})
@@ -101,8 +107,10 @@ def bias_by_distance(
     bias: Floats, allowed: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], Floats, float]:
     """Read from recorded biases, (H, Q, M), what heads add to a score by the distance to the key.
+
     Returns distances, key minus query, rising, (n,); the mean bias at each, (H, n); and the largest
-    difference of a bias from it. Cells that are not ``allowed``, (Q, M), do not count."""
+    difference of a bias from it. Cells that are not ``allowed``, (Q, M), do not count.
+    """
     rows, columns = np.nonzero(allowed)
     between = columns - rows
     distances = np.unique(between)

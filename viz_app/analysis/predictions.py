@@ -20,7 +20,8 @@ from headwise.viz_app.records.trace import Floats, Predictions, Trace
 @dataclass(frozen=True)
 class Lens:
     """The lens is a table of the likeliest token at each step (row) and layer (column). It is what
-    the decoder's stream predicts if it is unembedded there (logit lens, nostalgebraist 2020)."""
+    the decoder's stream predicts if it is unembedded there (logit lens, nostalgebraist 2020).
+    """
 
     labels: tuple[tuple[str, ...], ...]  # labels of the likeliest tokens, (T, C)
     probabilities: Floats  # probabilities of those tokens, (T, C)
@@ -53,7 +54,9 @@ def read_lens(trace: Trace, *, count: int = 5) -> Lens:
 
 def agreement(texts: Sequence[str], own: Sequence[str]) -> float | None:
     """Return the chrF (Popović 2015), 0 to 100, of texts against the model's own translations.
-    None where the model writes nothing, as at step 0: then there is nothing to be near to."""
+
+    None where the model writes nothing, as at step 0: then there is nothing to be near to.
+    """
     if not any(own):
         return None
     import sacrebleu  # it takes a second, and few pages need it
@@ -85,7 +88,9 @@ def sampled(
 
 def close_positions(predictions: Predictions, *, within: float) -> list[int]:
     """Return the steps at which the two likeliest tokens have almost the same probability.
-    Their probabilities differ by less than ``within``."""
+
+    Their probabilities differ by less than ``within``.
+    """
     two = np.exp(predictions.top_log_probability[:, :2].astype(np.float64))  # (T, 2)
     if two.shape[1] < 2:
         return []

@@ -47,7 +47,9 @@ def place_of(word: str | int, count: int) -> int:
 
 def first_difference(target: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
     """Return at which step two targets, from ``<s>`` on, first differ, and the other's token there.
-    ValueError if this vocabulary reads both as the same tokens."""
+
+    ValueError if this vocabulary reads both as the same tokens.
+    """
     for place, (one, two) in enumerate(zip(target, other, strict=False)):
         if one != two:
             return place - 1, two
@@ -59,7 +61,8 @@ def first_difference(target: Sequence[int], other: Sequence[int]) -> tuple[int, 
 
 def heaviest_row(weights: Floats, trace: Trace, kind: Kind) -> int:
     """Return the row of the largest weight of a map, (Q, M): of a whole word if possible, then of
-    any token, but for rows all on one key, as a masked first row must be."""
+    any token, but for rows all on one key, as a masked first row must be.
+    """
     largest = weights.max(axis=1)
     largest = np.where(largest < 0.9999, largest, 0)
     rows = trace.source if kind == "encoder_self" else trace.predicted
@@ -70,7 +73,9 @@ def heaviest_row(weights: Floats, trace: Trace, kind: Kind) -> int:
 
 def most_changed_row(trace: Trace, head: Head) -> int:
     """Return the row of a head's map that weights times value norms change most.
-    Rows in which another key becomes the largest come before the others."""
+
+    Rows in which another key becomes the largest come before the others.
+    """
     weights, shares = (
         weights_of(trace, head.kind, cells)[head.layer, head.head] for cells in get_args(CellValue)
     )
@@ -188,7 +193,8 @@ def numbers(
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Question:
     """Ask for a number among others, those that a mistake would give; one that is written as the
-    right one is left out. ``note`` explains the right answer, and is said of every answer."""
+    right one is left out. ``note`` explains the right answer, and is said of every answer.
+    """
     labels = {written(right): right}
     for value in others:
         if np.isfinite(value):

@@ -109,7 +109,8 @@ def way_on(page: str, name: str) -> Way | None:
 
 def read_parameters(name: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Read the parameters of a question from texts. ValueError if there is no such kind or
-    parameter, or a value is not one that it takes (pydantic's ``ValidationError``)."""
+    parameter, or a value is not one that it takes (pydantic's ``ValidationError``).
+    """
     if name not in KINDS:
         raise ValueError(f"there is no question {name!r}; there is: {', '.join(KINDS)}")
     read = KINDS[name].parameters.model_validate(dict(given))

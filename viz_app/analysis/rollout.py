@@ -27,14 +27,17 @@ def row_shares(lengths: Floats) -> Floats:
 
 def value_weighted(weights: Floats, norms: Floats) -> Floats:
     """Scale weights by ‖v W_O‖, the norms of the values after the output projection, as shares of
-    the row (Kobayashi et al. 2020, section 3): (…, Q, M), (…, M) → (…, Q, M)."""
+    the row (Kobayashi et al. 2020, section 3): (…, Q, M), (…, M) → (…, Q, M).
+    """
     return row_shares(weights * norms[..., None, :])
 
 
 def rollout(layers: Floats) -> Floats:
     """Compute attention rollout of self-attention up to each layer: (L, N, N) → (L, N, N).
+
     R_l = (½ A_l + ½ I) R_{l-1}, R_0 = I, where A_l is a map of all heads, such as their mean (Abnar
-    and Zuidema 2020, section 3): row i says what may have reached position i, in all 1."""
+    and Zuidema 2020, section 3): row i says what may have reached position i, in all 1.
+    """
     identity = through = np.eye(layers.shape[-1], dtype=np.float32)
     steps = []
     for layer in layers:
@@ -77,7 +80,8 @@ def map_of_heads(
 ) -> Floats:
     """Return one map, (Q, M): that of a head, or of the heads of its layer put together by mean,
     maximum of each cell, or rollout up to the layer.
-    ``to_grid`` changes rows and columns, as ``Grid.apply``. ValueError as for ``mean_of_heads``."""
+    ``to_grid`` changes rows and columns, as ``Grid.apply``. ValueError as for ``mean_of_heads``.
+    """
     if aggregate == "rollout":
         return to_grid(rollout_of(trace, head.kind, head.layer, cell_value))
     if aggregate == "mean" and cell_value == "value norm":

@@ -214,7 +214,8 @@ _ALIKE = 0.005  # shares that differ by less are written alike
 
 def score_term(asked: Asked, *, row: RowWord = "chosen") -> Question:
     """Ask which terms explain most of what tells keys apart in a row of scores: the covariance with
-    the scores over their variance. ValueError if no key differs from the others."""
+    the scores over their variance. ValueError if no key differs from the others.
+    """
     place = asked.row_of(row)
     parts = asked.score_parts(asked.head, place)
     tables = parts.tables()
@@ -253,7 +254,9 @@ def score_term(asked: Asked, *, row: RowWord = "chosen") -> Question:
 
 def written_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
     """Ask which target token a head raises most for the token that a row looks at most.
-    ValueError if it is a head of the encoder, which writes no target tokens."""
+
+    ValueError if it is a head of the encoder, which writes no target tokens.
+    """
     place = asked.row_of(row)
     key = int(first_largest(asked.trace.attention[asked.head.kind][asked.head[1:]][place]))
     found = asked.written(asked.head)

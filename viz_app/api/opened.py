@@ -53,9 +53,11 @@ class TraceOptions(TypedDict, total=False):
 @dataclass(frozen=True, repr=False)
 class OpenedCheckpoint(Checkpoint):
     """A loaded model with the tokenizers of its run: texts in, texts and arrays out.
+
     It is a ``Checkpoint``: ``model``, ``run``, ``step`` and ``sha256`` are there too, and functions
     that want a model take ``checkpoint.model``. Layers and heads are named as in ``cross.2.4``,
-    from 1, or as tuples from 0."""
+    from 1, or as tuples from 0.
+    """
 
     opened: Run
     """Where it is from."""
@@ -139,27 +141,34 @@ class OpenedCheckpoint(Checkpoint):
         grad: bool = False,
     ) -> Pass:
         """Run once on sources and targets; return logits (B, T, V) and the tensors by hook point.
-        ``help(headwise.model.passes.run_with_cache)`` has the details."""
+
+        ``help(headwise.model.passes.run_with_cache)`` has the details.
+        """
         return run_with_cache(self.model, self.tokenizers, sources, targets, names=names, grad=grad)
 
     def edit(self, edits: Mapping[str, Edit | NamedEdit]) -> AbstractContextManager[None]:
         """Replace tensors by functions of them, within a ``with``: ``edit`` in ``model/hooks.py``.
+
         Keys are names of hook points or patterns such as ``decoder.*.weights``; a function gets the
-        tensor and, if it takes two arguments, the name."""
+        tensor and, if it takes two arguments, the name.
+        """
         return edit(self.model, edits)
 
     def ablate(self, heads: Collection[HeadLike]) -> AbstractContextManager[None]:
         """Switch heads off, within a ``with``: their output is zero. ValueError without such a
-        head."""
+        head.
+        """
         return ablate(self.model, heads)
 
     def turn(
         self, strengths: Mapping[HeadLike, float] = _NONE, pinned: Iterable[PinnedRow] = ()
     ) -> AbstractContextManager[None]:
         """Turn heads and pin rows of attention weights, within a ``with``.
+
         Strengths are factors of the outputs of heads, from -1 to 3: 0 is off, 1 the model. What is
         pinned is head, row and the key that has all its weight, counted from 0; None in place of
-        the key spreads it evenly. ValueError without such a head, or if one is out of range."""
+        the key spreads it evenly. ValueError without such a head, or if one is out of range.
+        """
         return turn(self.model, Turned.of(strengths, pinned))
 
     def why(
@@ -189,8 +198,10 @@ class OpenedCheckpoint(Checkpoint):
         **options: Unpack[TraceOptions],
     ) -> WholeEffects:
         """Say what the difference that ``why`` takes apart loses without each part, by stack.
+
         ``why(…).arrays(whole_effects(…))`` has both under the names of files. Arguments and errors
-        are those of ``why``."""
+        are those of ``why``.
+        """
         return run_whole_effects(self.model, *self._asked(text, at, instead, options))
 
     def _asked(
@@ -202,14 +213,18 @@ class OpenedCheckpoint(Checkpoint):
 
     def contributions(self, text: str, target: str | Sequence[int] | None = None) -> Floats:
         """Say how much of each prediction comes from each source token, by ALTI+: (T, S).
+
         The rest of a row, to 1, comes from the target so far (Ferrando et al. 2022). Arguments and
-        errors are those of ``trace``."""
+        errors are those of ``trace``.
+        """
         return run_contributions(self.model, self.trace(text, target))
 
     def decoder_lens(self, text: str) -> list[str]:
         """Translate from each layer of the encoder, its embedding first: the DecoderLens.
+
         The output of each takes the place of the encoder's (Langedijk et al. 2023); the last is the
-        model's own translation, greedy. ValueError if the text is empty or too long."""
+        model's own translation, greedy. ValueError if the text is empty or too long.
+        """
         sources, prefix = [self.tokenizers.encode_source(text)], self.tokenizers.prefix
         layers = range(self.description.n_encoder_layers + 1)
         ids = [decoder_lens(self.model, sources, layer, prefix)[0] for layer in layers]
@@ -219,9 +234,11 @@ class OpenedCheckpoint(Checkpoint):
         self, text: str, head: HeadLike, row: int, **options: Unpack[TraceOptions]
     ) -> ScoreParts:
         """Take a row of a head's scores apart: parts of its query times parts of its keys.
+
         ``score_parts(…).tables()`` has what each pair of parts adds to the score of each key. The
         row is the query, from 0: a source token in the encoder, else a step of decoding. Text,
-        options and errors are those of ``trace``; ValueError, too, without such a head or row."""
+        options and errors are those of ``trace``; ValueError, too, without such a head or row.
+        """
         trace = self.trace(text, **options)
         return score_parts(self.model, trace, to_head(head), row)
 
@@ -241,18 +258,22 @@ class OpenedCheckpoint(Checkpoint):
 
     def find_rows(self, query: RowQuery, pairs: Sequence[tuple[str, str]]) -> FoundRows:
         """Find the rows of attention maps in which a head has weight on something.
+
         A query is such as ``RowQuery("cross", "punctuation", least=0.5)``; targets of the pairs of
         (source, target) texts are forced. ValueError if the model does not have what is asked for;
-        DataError if it can take none of the pairs."""
+        DataError if it can take none of the pairs.
+        """
         return find_rows(self.model, self._encoded(pairs), query)
 
     def heads_alike(
         self, head: HeadLike, pairs: Sequence[tuple[str, str]], other: Checkpoint | None = None
     ) -> AlikeHeads:
         """Compare the maps of a head with those of all heads of its kind, nearest first.
+
         They are those of ``other``, a checkpoint of the same tokenizer, or of this one; targets of
         the pairs of (source, target) texts are forced. ValueError without such a head; DataError if
-        the model can take none of the pairs."""
+        the model can take none of the pairs.
+        """
         return heads_alike(self.model, self._encoded(pairs), to_head(head), other)
 
     def _encoded(self, pairs: Sequence[tuple[str, str]]) -> Sentences:
@@ -266,8 +287,10 @@ class OpenedCheckpoint(Checkpoint):
         self, text: str, earlier: HeadLike, later: HeadLike, **options: Unpack[TraceOptions]
     ) -> PathEffects:
         """Take what a head wrote out of only the queries, keys or values of a later one.
+
         Heads are such as ``cross.2.4``. Text, options and errors are those of ``trace``;
-        ValueError, too, if the later head reads nothing of the earlier one."""
+        ValueError, too, if the later head reads nothing of the earlier one.
+        """
         trace = self.trace(text, **options)
         return path(self.model, trace, to_head(earlier), to_head(later))
 
@@ -283,7 +306,9 @@ class OpenedCheckpoint(Checkpoint):
         most_seconds: float = MOST_SECONDS,
     ) -> Patching:
         """Say what of another sentence brings its answer back, put into this one.
-        ``help(headwise.viz_app.why.sentences.texts.patch_texts)`` has the arguments and errors."""
+
+        ``help(headwise.viz_app.why.sentences.texts.patch_texts)`` has the arguments and errors.
+        """
         return patch_texts(
             self.model,
             self.tokenizers,

@@ -23,8 +23,10 @@ def read_pairs(
     most: int | None = None,
 ) -> list[Pair]:
     """Read pairs for the languages of a run, at most so many.
+
     DataError if a file cannot be read as pairs, or there are none. ValueError if what is given is
-    no pairs of texts, or no language is known."""
+    no pairs of texts, or no language is known.
+    """
     if isinstance(pairs, str | Path):
         require_languages(run, columns)
         source, target = run.source_language, run.target_language

@@ -18,8 +18,10 @@ from headwise.viz_app.api.opened import OpenedCheckpoint
 @dataclass(frozen=True, repr=False)
 class OpenedRun(Sequence[OpenedCheckpoint]):
     """A run is a sequence of its checkpoints, which are loaded when they are asked for.
+
     ``run[-1]`` is the last, ``run.at(500)`` that of step 500, and ``for checkpoint in run`` loads
-    one after another."""
+    one after another.
+    """
 
     opened: Run
     placement: Placement = field(default_factory=Placement)
@@ -61,7 +63,9 @@ class OpenedRun(Sequence[OpenedCheckpoint]):
 
     def at(self, step: int) -> OpenedCheckpoint:
         """Load the checkpoint of a step.
-        CheckpointError if there is none, or its file is damaged."""
+
+        CheckpointError if there is none, or its file is damaged.
+        """
         loaded = load_checkpoint(self.opened, step, self.placement)
         return OpenedCheckpoint(loaded.model, self.opened)
 
@@ -123,8 +127,10 @@ def wrap(
     target_tokenizer: Any = None,
 ) -> OpenedCheckpoint:
     """Take a model that is in memory, such as one's own in a training: a copy of it as it is now.
+
     The model itself is left as it is: its mode, gradients, hooks and attention. ``wrap_model`` in
-    ``model/memory.py`` has the arguments and errors."""
+    ``model/memory.py`` has the arguments and errors.
+    """
     run = wrap_model(
         model,
         tokenizer,

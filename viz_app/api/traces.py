@@ -22,8 +22,10 @@ class OpenedTrace(Trace):
 
     def save(self, path: Path | str) -> Path:
         """Write all of it to a file whose name ends in .npz or .json, or a page in .html.
+
         ValueError if the name ends otherwise, or there is no such folder. CheckpointError if the
-        file cannot be written."""
+        file cannot be written.
+        """
         path = Path(path)
         write_bytes(path, writer_for(path)(self))
         return path
@@ -34,6 +36,8 @@ class OpenedTrace(Trace):
 
 def read_trace(path: Path | str) -> OpenedTrace:
     """Read a trace from an .npz or .json file that ``save`` or the app wrote.
+
     OSError if the file cannot be read. ValueError if it is not a saved trace, of another version,
-    too large, or damaged."""
+    too large, or damaged.
+    """
     return OpenedTrace.of(saved.read_trace(path))

@@ -31,8 +31,10 @@ from headwise.viz_app.trace.attention import doubles, ids_tensor
 @dataclass(frozen=True)
 class ScoreParts(Record):
     """One row of a head's scores, whose query and keys are sums over what was written.
+
     Parts are named ``token``, ``position`` (if the model adds positions to its embeddings),
-    ``encoder_self.1.2``, ``feed_forward.1``, ``biases``."""
+    ``encoder_self.1.2``, ``feed_forward.1``, ``biases``.
+    """
 
     query_parts: Mapping[str, Doubles]  # (K,) each; they sum to the query
     key_parts: Mapping[str, Doubles]
@@ -63,7 +65,9 @@ class ScoreParts(Record):
 @torch.inference_mode()
 def score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> ScoreParts:
     """Take a row of a head's scores apart, in float64 and as heads were turned in the trace.
-    Rows are source tokens or steps of decoding, from 0. ValueError without such a head or row."""
+
+    Rows are source tokens or steps of decoding, from 0. ValueError without such a head or row.
+    """
     model.description.require_heads([head])
     kind, layer, number = head
     rows = len(trace.source if kind == "encoder_self" else trace.consumed)

@@ -49,7 +49,9 @@ class CheckpointOptions:
 
     def open(self) -> tuple[Run, Checkpoint]:
         """Open the run and load the checkpoint.
-        CheckpointError, ValueError if one of them cannot be used."""
+
+        CheckpointError, ValueError if one of them cannot be used.
+        """
         return open_checkpoint(
             self.run, self.step, self.checkpoints, self.placement, self.languages
         )
@@ -71,6 +73,8 @@ class SentenceOptions(CheckpointOptions):
 
     def trace(self, run: Run, checkpoint: Checkpoint) -> Trace:
         """Trace the sentence with the checkpoint that was opened.
-        ValueError if a text is empty or too long, or what is turned is not there."""
+
+        ValueError if a text is empty or too long, or what is turned is not there.
+        """
         turned = Turned(tuple(map(parse_turned, self.turn)), tuple(map(parse_pinned, self.pin)))
         return run_trace(checkpoint.model, run.tokenizers, self.text, self.target, turned=turned)

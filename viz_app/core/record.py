@@ -67,7 +67,8 @@ class Record:
 
     def table(self) -> dict[str, NDArray[np.generic]]:
         """Return the columns of the table, (rows,) or (rows, k) each. A single value, such as the
-        head of which all is, stands in every row; other arrays are left out."""
+        head of which all is, stands in every row; other arrays are left out.
+        """
         axes = {name: axes for name, axes, _ in self._named()}
         found = {
             name: array
@@ -141,7 +142,8 @@ def check_out(path: Path, endings: Sequence[str] = ENDINGS) -> None:
 
 def written_as(ending: str, arrays: Arrays) -> bytes:
     """Return arrays as the ending of a file says. The columns of a table are the arrays (n,) and,
-    numbered from 1, those of the arrays (n, k); others are left out."""
+    numbered from 1, those of the arrays (n, k); others are left out.
+    """
     if ending == ".npz":
         return npz_of(arrays)
     if ending == ".json":

@@ -118,7 +118,8 @@ def values_here(model: Seq2SeqModel, trace: Trace, kind: Kind) -> TokenValues:
 @torch.inference_mode()
 def written_logits(model: Seq2SeqModel, head: Head, values: Tensor) -> Tensor:
     """Return what a head of the decoder adds to the logits for values (n, K): (n, V), float64, in
-    standard deviations over the vocabulary from its mean; NaN at tokens that are never written."""
+    standard deviations over the vocabulary from its mean; NaN at tokens that are never written.
+    """
     kind, layer, number = head
     path = attention_path(kind, layer)
     projection = model.linear(f"{path}.output_projection").weight
@@ -144,7 +145,9 @@ def written_bytes(model: Description, tokens: int) -> int:
 
 def _norms_after(model: Seq2SeqModel, sublayer: Sublayer) -> list[HeldNorm]:
     """Return the norms that what a sublayer of the decoder writes goes through, divisors left out.
-    What the encoder writes reaches no logit but through heads of the decoder."""
+
+    What the encoder writes reaches no logit but through heads of the decoder.
+    """
     norms = [model.final_norm("target")]
     if model.description.norm == "post":
         later = sublayers(model, "decoder")
@@ -178,7 +181,9 @@ def head_dictionary(
     model: Seq2SeqModel, tokenizers: Tokenizers, head: Head, found: TokenValues, *, named: int = 5
 ) -> HeadDictionary:
     """Return at most ``named`` target tokens that a head raises, and lowers, most, for each token.
-    ValueError without such a head, or words of what it writes, or any to be named."""
+
+    ValueError without such a head, or words of what it writes, or any to be named.
+    """
     model.description.require_heads([head])
     if head.kind == "encoder_self":
         raise ValueError(f"expected a head of the decoder, got {head_name(head)}")

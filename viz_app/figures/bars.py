@@ -121,7 +121,9 @@ def signed_colours(values: Sequence[float], theme: Theme) -> list[str]:
 
 def signed_text(value: float, limit: float = 1.0) -> str:
     """Write a signed value with three digits, or more on a scale that ends below 0.1.
-    Of a smaller one it is written on which side of 0 it is."""
+
+    Of a smaller one it is written on which side of 0 it is.
+    """
     digits = max(3, 2 - math.floor(math.log10(limit)))
     if not value:
         return "0"

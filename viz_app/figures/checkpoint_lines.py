@@ -77,7 +77,9 @@ class StepColumns:
 
 def step_ticks(steps: Sequence[int], every: int) -> Properties:
     """Return properties of an axis of checkpoints, 0, 1, …, that labels some with their steps.
-    The table of a chart and its readout take the names of the others from ``labelalias``."""
+
+    The table of a chart and its readout take the names of the others from ``labelalias``.
+    """
     names, kept = [f"{step:,}" for step in steps], range(0, len(steps), every)
     labels = {"tickvals": list(kept), "ticktext": [names[at] for at in kept]}
     return labels | {"labelalias": {str(at): name for at, name in enumerate(names)}}
@@ -93,7 +95,9 @@ def measure_lines(
     lines: Mapping[str, Sequence[float]], *, steps: Sequence[int], theme: Theme, marked: int | None
 ) -> go.Figure:
     """Draw measures of one head, from 0 to 1, by name: a line each, with gaps at NaN.
-    A vertical line is at the checkpoint whose index is ``marked``."""
+
+    A vertical line is at the checkpoint whose index is ``marked``.
+    """
     every = max(1, math.ceil(len(steps) / 20))
     said = {name: f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3r}}" for name in lines}
     return line_chart(
@@ -121,7 +125,9 @@ def named_lines(
     marked: int,
 ) -> go.Figure:
     """Draw values, (checkpoints, lines), as lines with their names at the right end, under a title.
-    A vertical line is at the ``marked`` checkpoint; ``customdata`` of a mark is its step."""
+
+    A vertical line is at the ``marked`` checkpoint; ``customdata`` of a mark is its step.
+    """
     looks = [look(place, theme) for place in range(len(names))]
     least, most = float(values.min(initial=0.0)), float(values.max(initial=0.5))
     beyond = 0.04 * (most - least)
@@ -195,7 +201,8 @@ def stage_charts(
     charts: Sequence[StageChart], *, steps: Sequence[int], theme: Theme, marked: int | None
 ) -> go.Figure:
     """Draw measures of whole checkpoints, as small charts below each other over the same columns: a
-    trace each, with gaps at NaN and steps as customdata. A line is at the ``marked`` one."""
+    trace each, with gaps at NaN and steps as customdata. A line is at the ``marked`` one.
+    """
     columns, clicks = StepColumns.of(steps), [str(step) for step in steps]
     whole = _HEIGHT * len(charts) + _TITLE * (len(charts) - 1)
     data: list[Properties] = []
@@ -242,7 +249,8 @@ def stage_charts(
 
 def spark_line(values: Sequence[float], *, marked: int, theme: Theme) -> str:
     """Return a line through values by checkpoint, NaN for none, as the address of an image without
-    axes, from 0 or below, with a dot at the ``marked`` one. Empty with fewer than two values."""
+    axes, from 0 or below, with a dot at the ``marked`` one. Empty with fewer than two values.
+    """
     known = [(place, value) for place, value in enumerate(values) if not math.isnan(value)]
     if len(known) < 2:
         return ""

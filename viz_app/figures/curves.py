@@ -258,8 +258,10 @@ def accuracy_charts(
     curves: Sequence[AccuracyCurve], *, step: int, theme: Theme, log_steps: bool = False
 ) -> go.Figure:
     """Draw accuracies with their intervals, a chart a curve, two a row, and the level of chance.
+
     Each curve is a trace after one of chance; ``customdata`` of a mark is step and phenomenon, as
-    ``"500,tense"``, "500," of all pairs. A line is at the ``step`` of the checkpoint in use."""
+    ``"500,tense"``, "500," of all pairs. A line is at the ``step`` of the checkpoint in use.
+    """
     names = [curve.phenomenon or "all pairs" for curve in curves]
     panels = [Panel(name, (name,), ".0%", _SHARES) for name in names]
     titles = [

@@ -117,7 +117,9 @@ class _Column:
 
 def architecture_svg(model: Description, *, source: int, steps: int, theme: Theme) -> str:
     """Return a drawing of the two stacks as SVG.
-    There are ``source`` tokens for the encoder, and the decoder consumes ``steps``."""
+
+    There are ``source`` tokens for the encoder, and the decoder consumes ``steps``.
+    """
     attention, feed_forward, ends = theme.weights[1], theme.difference[2], theme.weights[0]
     encoder = _Column(model.of("encoder"), 90, -1, theme)
     decoder = _Column(model.of("decoder"), 270, 1, theme)
@@ -228,7 +230,9 @@ def lesson_picture(motif: Motif, theme: Theme) -> str:
 
 def svg_image(drawn: str, width: int, height: int) -> str:
     """Return elements of SVG as the address of an image.
-    Streamlit takes SVG out of HTML, but not an image that is one."""
+
+    Streamlit takes SVG out of HTML, but not an image that is one.
+    """
     view_box = f"0 0 {width} {height}"
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view_box}">{drawn}</svg>'
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode('ascii')}"

@@ -158,9 +158,11 @@ def cost_map(
     selected: Head | None = None,
 ) -> go.Figure:
     """Draw what it costs to switch each head off, on a diverging scale, symmetric about 0.
+
     Trace 0 has the cells, with an empty column between two kinds; trace 1 has an invisible marker
     for each head, whose customdata are kind, layer and head from 0. Costs are (L, H), in nats;
-    kinds may differ in layers and heads. A ``selected`` head is framed."""
+    kinds may differ in layers and heads. A ``selected`` head is framed.
+    """
     limit = max((float(np.abs(cells).max()) for cells in costs.values()), default=0) or 1.0
     limits, scale = (-limit, limit), difference_scale(theme)
     data, layout = _kinds(costs, "{:+.3g} nats", limits, scale, names, selected, theme)
@@ -176,8 +178,10 @@ def distance_map(
     selected: Head | None = None,
 ) -> go.Figure:
     """Draw how far apart two maps of each head are, as ``cost_map``, on the fixed range 0 to 1.
+
     NaN is no value. Where values fit into the cells, trace 2 has them, and in its ``meta`` their
-    colours in a picture of the other theme."""
+    colours in a picture of the other theme.
+    """
     scale = weight_scale(theme)
     data, layout = _kinds(distances, "distance {:#.3g}", (0, 1), scale, names, selected, theme)
     cells, markers = data

@@ -26,7 +26,9 @@ MOST_WAVES = 6  # most dimensions in one figure: as many as there are colours of
 
 def look(place: int, theme: Theme) -> Properties:
     """Return colour and dashes of a line by its place among others.
-    The dashes are others when all colours are used up."""
+
+    The dashes are others when all colours are used up.
+    """
     again, colour = divmod(place, len(theme.series))
     return {"colour": theme.series[colour], "dash": DASHES[again % len(DASHES)]}
 
@@ -92,9 +94,11 @@ def line_chart(
     **layout: Any,
 ) -> go.Figure:
     """Draw lines, as ``line`` returns them, over one axis.
+
     ``x`` and ``y`` are properties of the axes, whose ``title`` may be a text, ``margin`` is at
     least left and right, and ``legend`` says where the lines are named, if anywhere. ``layout`` are
-    further properties of Plotly's."""
+    further properties of Plotly's.
+    """
     axes = {"xaxis": axis(**x), "yaxis": axis(showgrid=True, **y)}
     frame = {"height": height, "margin": {"t": 8, "b": 40, **margin}, **axes}
     named = {"showlegend": legend is not None, "legend": legend}
@@ -111,8 +115,10 @@ def axis(*, title: str = "", **more: Any) -> Properties:
 
 def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: Theme) -> go.Figure:
     """Draw some dimensions over the positions: a curve each, and a dot at each position.
+
     Curves are (n, dimensions), evenly spaced from position 0 to the last; ``encoded`` is
-    (positions, dimensions). There are at most ``MOST_WAVES``."""
+    (positions, dimensions). There are at most ``MOST_WAVES``.
+    """
     places, positions = np.linspace(0, len(encoded) - 1, len(curves)), np.arange(len(encoded))
     lines = [
         line(places, values, colour=colour, mode="lines")
@@ -141,7 +147,9 @@ def wave_legend(
     theme: Theme,
 ) -> str:
     """Return the waves' legend as HTML: colour, formula with its numbers, and wavelength.
-    A formula divides the position by one of the divisors; wavelengths are in positions."""
+
+    A formula divides the position by one of the divisors; wavelengths are in positions.
+    """
     rows = "".join(
         f'<div><i style="background:{colour}"></i>PE(pos, {dimension}) = '
         f"{function}(pos / {_format(divisor)}) "
@@ -162,9 +170,11 @@ def encoding_curves(
     sines: Floats, cosines: Floats, *, positions: Sequence[int], theme: Theme
 ) -> go.Figure:
     """Draw the encodings of some positions by wavelength: sines above, cosines below.
+
     A sine and a cosine of one wavelength share their place, so that each line is as smooth as the
     waves are. Traces: a line of sines for each position, then one of cosines; both arrays are
-    (positions, D / 2), from the shortest wave to the longest."""
+    (positions, D / 2), from the shortest wave to the longest.
+    """
     lines = [
         line(
             np.arange(len(values)),
@@ -209,7 +219,9 @@ def bias_curves(
     bias: Floats, distances: NDArray[np.int64], *, names: Sequence[str], theme: Theme
 ) -> go.Figure:
     """Draw what each head adds to a score by the distance from query to key: a line a head.
-    The bias is (heads, distances); distances rise, and below 0 the key comes before the query."""
+
+    The bias is (heads, distances); distances rise, and below 0 the key comes before the query.
+    """
     said = [f"{escape_plotly(name)}<br>distance %{{x}}<br>adds %{{y:.3r}}" for name in names]
     return line_chart(
         [

@@ -46,9 +46,11 @@ def attention_map(
     **axes: Unpack[matrix.MapAxes],
 ) -> go.Figure:
     """Draw one attention map on the fixed range 0 to 1.
+
     Trace 0 is the map at full resolution, (Q, M). With a ``selected`` row, each row has a mark left
     of the map; a ``column`` is framed. The mouse reads what is ``measured``, of which ``query`` and
-    key."""
+    key.
+    """
     theme, shapes = axes["theme"], []
     hover = f"{query} %{{y}}<br>key %{{x}}<br>{escape_plotly(measured)} %{{z:.3r}}"
     data, layout = matrix.labelled(weights, measured=measured, hover=hover, **axes)
@@ -99,9 +101,11 @@ def share_map(
     **axes: Unpack[matrix.MapAxes],
 ) -> go.Figure:
     """Draw restored shares, (rows, columns), on the fixed range -1 to 1; NaN is drawn apart.
+
     A share is 0 where a patch changes nothing, 1 where it brings B's answer back; one beyond the
     range has the colour of its end. The last trace has an invisible marker for each share, whose
-    customdata is its name; the ``selected`` one is framed. ``hover`` is read there, in lines."""
+    customdata is its name; the ``selected`` one is framed. ``hover`` is read there, in lines.
+    """
     theme, there = axes["theme"], np.isfinite(shares)
     axes["allowed"] = there
     cells = np.where(there, shares, 0)
@@ -124,7 +128,9 @@ def ratio_map(
     ratios: Floats, dimensions: NDArray[np.int64], **axes: Unpack[matrix.MapAxes]
 ) -> go.Figure:
     """Draw the largest numbers of a stream over the median of their layer, (L + 1, n).
-    The scale goes from 0 to the largest ratio. Where the mouse rests, the dimension is said."""
+
+    The scale goes from 0 to the largest ratio. Where the mouse rests, the dimension is said.
+    """
     limit = float(np.nanmax(ratios, initial=1.0))
     hover = "%{y}<br>%{x}<br>largest |x|: %{z:.1f} times the median, in dimension %{customdata}"
     [cells], layout = matrix.labelled(ratios, measured="ratio", hover=hover, **axes)
@@ -155,7 +161,9 @@ def mask_map(
     width: int = 640,
 ) -> go.Figure:
     """Draw a mask, bool (Q, M): allowed cells in one colour, masked ones grey, crossed if large.
-    Cells are square. Trace 0 is the mask, 1 = may attend; the last trace has the crosses."""
+
+    Cells are square. Trace 0 is the mask, 1 = may attend; the last trace has the crosses.
+    """
     axes = matrix.MapAxes(
         rows=rows,
         columns=columns,
@@ -197,8 +205,10 @@ def vector_map(
     room: float = 420,
 ) -> go.Figure:
     """Draw vectors (n, D) as rows, on the range -limit to limit; columns are dimensions.
+
     ``apart`` is a row that has a limit of its own, drawn over it by trace 1, and that limit. Rows
-    take about as many pixels as there is ``room``."""
+    take about as many pixels as there is ``room``.
+    """
     scale, hover = difference_scale(theme), "%{y}<br>dimension %{x}<br>%{z:.3r}"
     z, bar = vectors.astype(np.float32), matrix.colour_bar(theme, "value")
     data = [matrix.heat_map(z, (-limit, limit), scale, hover=hover, colorbar=bar)]

@@ -79,7 +79,9 @@ def frame(
     **place: Any,
 ) -> Properties:
     """Return a shape: a frame around what is selected, whose line has ``width`` pixels.
-    ``place`` are further properties of a Plotly shape, such as the axes that it refers to."""
+
+    ``place`` are further properties of a Plotly shape, such as the axes that it refers to.
+    """
     ends = {"x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1]}
     line = {"color": theme.accent, "width": width}
     return {"type": "rect", "name": MARK, **ends, "line": line, **place}
@@ -120,7 +122,9 @@ def heat_map(
     cells: ArrayLike, limits: tuple[float, float], scale: Scale, *, hover: str = "", **more: Any
 ) -> Properties:
     """Return a trace of cells, (rows, columns), whose scale goes from one limit to the other.
-    ``hover`` is Plotly's template of what the mouse reads, which is nothing if it is empty."""
+
+    ``hover`` is Plotly's template of what the mouse reads, which is nothing if it is empty.
+    """
     read = {"hovertemplate": f"{hover}<extra></extra>"} if hover else {"hoverinfo": "skip"}
     ends = {"zmin": limits[0], "zmax": limits[1], "colorscale": scale}
     return {"type": "heatmap", "z": cells, **ends, **read, **more}
@@ -155,7 +159,9 @@ def printed_bar(
     theme: Theme,
 ) -> Properties:
     """Return a trace: a colour bar, right of the cells, that only a saved picture shows.
-    ``limits`` are the values at the ends of the scale; without ``ticks``, Plotly chooses some."""
+
+    ``limits`` are the values at the ends of the scale; without ``ticks``, Plotly chooses some.
+    """
     ends = {"color": [limits[0]], "cmin": limits[0], "cmax": limits[1], "colorscale": scale}
     marker = {**ends, "colorbar": colour_bar(theme, name, ticks), "showscale": True}
     hidden = {"meta": PRINTED, "visible": False}
@@ -185,7 +191,8 @@ def label_width(labels: Sequence[str]) -> int:
 
 def label_angle(labels: Sequence[str], pixels: float) -> int:
     """Return by how many degrees labels above columns of so many pixels are turned. They stand
-    level where all fit, else they slant, the steeper the nearer they are to each other."""
+    level where all fit, else they slant, the steeper the nearer they are to each other.
+    """
     if label_width(labels) - 6 <= pixels:
         return 0
     if pixels < LEAST_SQUARE:
@@ -276,9 +283,11 @@ def labelled(
     cells: Floats, *, measured: str, hover: str, signed: bool = False, **axes: Unpack[MapAxes]
 ) -> tuple[list[Properties], Properties]:
     """Return traces and layout of labelled cells, on the range 0 to 1, or -1 to 1 where ``signed``.
+
     Trace 0 has the cells, (Q, M); if the mask forbids any, trace 1 covers them. ``measured`` says
     in a word or two what they have, ``hover`` is that of ``heat_map``. ValueError if labels and
-    cells do not fit, or there are none."""
+    cells do not fit, or there are none.
+    """
     rows, columns, theme = axes["rows"], axes["columns"], axes["theme"]
     allowed, width = axes.get("allowed"), axes.get("width", 760)
     if not cells.size:

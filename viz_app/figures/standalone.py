@@ -68,8 +68,10 @@ def standalone(
     theme: Theme,
 ) -> str:
     """Return a page of HTML that needs no network.
+
     Rows of tokens are HTML made by ``token_row``. The page has a section for each part, under its
-    name, a table, and facts that identify what is shown."""
+    name, a table, and facts that identify what is shown.
+    """
     data = {key: _data(part) for key, part in parts.items()}
     written = {
         "TITLE": escape(title),
@@ -160,9 +162,11 @@ class NotebookMaps:
 
 def pack(maps: Floats, allowed: NDArray[np.bool_] | None, bits: int) -> str:
     """Pack the square roots of weights as integers of 8 or 4 bits, in base64, row by row.
+
     The largest integer is a cell that the mask forbids, the one before a weight of 1. Of 4 bits the
     first cell is the higher half of a byte. A weight that is read back, the square of the integer
-    over the largest of a weight, is off by at most 1/254 or 1/14."""
+    over the largest of a weight, is off by at most 1/254 or 1/14.
+    """
     largest = 2**bits - 2
     codes = np.rint(np.sqrt(np.clip(maps, 0, 1)) * largest).astype(np.uint8)
     if allowed is not None:
@@ -184,8 +188,10 @@ def notebook_maps(
     too_large: str,
 ) -> str:
     """Return a trace as a piece of HTML for a notebook: its texts, tokens with probabilities, maps.
+
     ``facts`` identify the trace. Kinds of attention are left out, the largest first, until the maps
-    of the others have few enough cells; ``too_large`` is said of what is left out."""
+    of the others have few enough cells; ``too_large`` is said of what is left out.
+    """
     shown = dict(parts)
     while (bits := _bits_for(shown)) is None:
         shown.pop(max(shown, key=lambda kind: shown[kind].maps.size))

@@ -45,7 +45,9 @@ def token_colours(theme: Theme, probability: float | None) -> dict[str, str]:
 
 def language_tag(language: str) -> str:
     """Return a language as HTML names it (BCP 47), such as ``eng-Latn`` of ``eng_Latn``.
-    What is no code, as of a task with symbols, becomes ``zxx``: no language."""
+
+    What is no code, as of a task with symbols, becomes ``zxx``: no language.
+    """
     tag = language.replace("_", "-")
     return tag if re.fullmatch(r"([a-zA-Z]{2,3}(-[a-zA-Z0-9]+)*)?", tag) else "zxx"
 
@@ -65,9 +67,11 @@ def token_row(
     language: str = "",
 ) -> str:
     """Return tokens in reading order as HTML.
+
     Probabilities shade the tokens and stand below them as numbers, ``titles`` are shown when the
     mouse rests on a token, ``selected`` is framed, and the code of the language is for screen
-    readers and fonts."""
+    readers and fonts.
+    """
     tokens = []
     for index, label in enumerate(labels):
         weight = probabilities[index] if probabilities is not None else None
@@ -115,9 +119,11 @@ def padding_rows(
     language: str = "",
 ) -> str:
     """Return a padded batch as an HTML table; masked cells have a dashed border and ``×``.
+
     ``tokens`` has a label for each key, for each row; ``allowed`` is the padding mask, bool (rows,
     keys); ``rows`` say what each row is. Of many columns, most of those without padding are left
-    out; a cell ``… n more`` says so."""
+    out; a cell ``… n more`` says so.
+    """
     padded = np.asarray(~allowed.all(axis=0))
     few, last = len(padded) <= _MOST_COLUMNS, int(np.flatnonzero(~padded)[-1])
     kept = [few or bool(pads) or at < _FIRST or at == last for at, pads in enumerate(padded)]
@@ -158,9 +164,11 @@ def lens_table(
     language: str = "",
 ) -> str:
     """Return a table as HTML, a row for each step and a column for each layer.
+
     A cell has the likeliest token, shaded by its probability on the scale of attention weights, all
     (T, C); where it is the one that is ``actual`` it is framed, with ``✓``. The mouse reads
-    notes."""
+    notes.
+    """
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in (row_title, *columns))
     body = ""
     for row, name in enumerate(rows):
@@ -189,8 +197,10 @@ _HEADS = ("part", "shape", "mean", "std. dev.", "mean norm", "parameters")
 
 def module_tree_html(root: ModuleNode, *, unfolded: int = 3) -> str:
     """Return a tree of modules with their parameter counts, and of hook points with statistics.
+
     The row of a hook point has its full name as ``data-hook``, that of a module as ``data-module``.
-    At first, ``unfolded`` levels are open."""
+    At first, ``unfolded`` levels are open.
+    """
     return f'<div class="modules">{_details(root, unfolded)}</div>'
 
 
@@ -256,7 +266,9 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 def comparison_table(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str], str]]) -> str:
     """Return a table as HTML that marks ``≠`` what differs from the value in the first column.
-    A row has a label, below which its note unfolds, and a value for each column."""
+
+    A row has a label, below which its note unfolds, and a value for each column.
+    """
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["setting", *columns])
     body = "".join(_compared(*row) for row in rows)
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"

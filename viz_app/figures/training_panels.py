@@ -21,7 +21,8 @@ _FIRST, _OTHERS = 230, 125  # pixels of the first row of charts, and of each oth
 @dataclass(frozen=True)
 class StepAxis:
     """An axis of training steps knows where each step is drawn. A logarithmic axis has no place for
-    step 0, so step 0 is drawn left of a dotted line that no curve crosses."""
+    step 0, so step 0 is drawn left of a dotted line that no curve crosses.
+    """
 
     first: int  # the least step above 0
     last: int
@@ -139,8 +140,10 @@ def panels_layout(
     every: Sequence[Panel] = PANELS,
 ) -> Properties:
     """Return a layout: axes and titles of some panels, ``top`` pixels below the upper edge.
+
     Each stays in the column that it has among ``every``, two a row, without gaps; where one column
-    is empty the other has the whole width."""
+    is empty the other has the whole width.
+    """
     columns = [[panel for panel in panels if panel in every[first::2]] for first in (0, 1)]
     widths = [(0.0, 0.445), (0.555, 1.0)] if all(columns) else [(0.0, 1.0)] * 2
     heights = [_FIRST, *[_OTHERS] * (max(map(len, columns)) - 1)]

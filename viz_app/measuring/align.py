@@ -69,9 +69,11 @@ def words_of(vocabulary: Vocabulary, text: str) -> list[str]:
 
 def symmetrise(forward: WordLinks, backward: WordLinks) -> WordLinks:
     """Combine the links of two directions by grow-diag-final-and (Koehn et al. 2003).
+
     Start from the links that both directions have. Then add neighbours of these links, diagonal
     ones too, if one direction has them and one of their words has no link yet. At last add links
-    whose words both have none."""
+    whose words both have none.
+    """
     links, either = forward & backward, forward | backward
     sources, targets = {s for s, _ in links}, {t for _, t in links}
 

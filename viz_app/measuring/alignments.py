@@ -86,7 +86,9 @@ def write_alignments(folder: Path, alignments: Alignments) -> None:
 
 def read_alignments(folder: Path) -> Alignments | None:
     """Read the alignments in a run's folder; None if there are none.
-    CheckpointError if the file is damaged, foreign or of another version."""
+
+    CheckpointError if the file is damaged, foreign or of another version.
+    """
     path = alignments_path(folder)
     if not path.exists():
         return None
@@ -139,7 +141,8 @@ def with_reference(
     file: str, pairs: Iterable[Pair], reference: Path
 ) -> Iterator[tuple[Pair, WordLinks]]:
     """Yield each pair of the corpus ``file`` with the links in its line of a reference. DataError
-    if a line has anything but links or is too long, or there are more pairs or more lines."""
+    if a line has anything but links or is too long, or there are more pairs or more lines.
+    """
     with reference.open(encoding="utf-8-sig", errors="replace", newline="\n") as file_of_lines:
         lines = iter(partial(file_of_lines.readline, _LONGEST_LINE + 1), "")
         for number, (pair, line) in enumerate(zip_longest(pairs, lines), start=1):

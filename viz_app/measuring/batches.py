@@ -89,8 +89,10 @@ def encode(
     left_out: LeftOutCounts | None = None,
 ) -> Iterator[EncodedPair]:
     """Encode pairs; leave out those with an empty side, a repeated source or too many tokens.
+
     A source is repeated if it is among the ten thousand sources before it. Neither a source nor a
-    consumed target may have more than ``max_length`` tokens. What is left out is counted."""
+    consumed target may have more than ``max_length`` tokens. What is left out is counted.
+    """
     left_out = left_out or LeftOutCounts()
     seen: FIFOCache[str, None] = FIFOCache(_REMEMBERED)
     for number, pair in enumerate(pairs):
@@ -135,7 +137,9 @@ def batches_by_length(
 
 def gather(processes: Processes, found: Sequence[Mapping[int, Result]]) -> list[Result]:
     """Gather what all processes found for the sentences of their batches, in order of sentences.
-    Sentences are known by their numbers; all processes must call this."""
+
+    Sentences are known by their numbers; all processes must call this.
+    """
     parts = [part for of_process in processes.gather(found) for part in of_process]
     together = {number: one for part in parts for number, one in part.items()}
     return [together[number] for number in sorted(together)]
@@ -204,7 +208,8 @@ class PaddedIds:
 def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tensor], Tensor]:
     """Compute all attention maps of a teacher-forced pass, (B, L H, Q, M) of each kind, layer by
     layer, and the decoder's output, (B, T, D). ValueError if the maps of the longest sentence take
-    more memory than is free."""
+    more memory than is free.
+    """
     require_memory_of_maps(model, ids)
     maps, stream = run_maps(model, ids.source, ids.target[:, :-1])
     return {kind: weights.flatten(1, 2) for kind, weights in maps.items()}, stream

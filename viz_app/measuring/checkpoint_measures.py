@@ -144,7 +144,9 @@ STAGES = (
 
 def describe_stage(name: str, value: float, error: float = math.nan) -> str:
     """Say in words what a value of a measure means for a checkpoint; NaN gives “no value”.
-    Its standard error stands behind, if it is known."""
+
+    Its standard error stands behind, if it is known.
+    """
     if name not in DRAWN:
         raise ValueError(f"name: expected one of {', '.join(DRAWN)}, got {name!r}")
     measure = DRAWN[name]

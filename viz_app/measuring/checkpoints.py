@@ -160,8 +160,10 @@ def sum_checkpoints(
     task: MeasureTask, *, wanted: Collection[str]
 ) -> Iterator[CheckpointSums | int]:
     """Sum what is wanted of the checkpoints of a task in order; every process yields the same.
+
     ``wanted`` are names of measures of heads, of the whole model, and ``MEANS``. With
-    ``MEAN_ABLATION`` among them there are two passes over the corpus."""
+    ``MEAN_ABLATION`` among them there are two passes over the corpus.
+    """
     run, measured, inputs = task.run, frozenset(wanted) - {MEANS}, None
     loaded: dict[int, Checkpoint] = {}
     for step in task.steps:
@@ -209,7 +211,9 @@ def _load_compared(
     task: MeasureTask, step: int, loaded: Mapping[int, Checkpoint], wanted: Collection[str]
 ) -> tuple[dict[int, Checkpoint], dict[str, Seq2SeqModel]]:
     """Load a checkpoint and those to which its maps are compared, by the name of the measure.
-    ``loaded`` are those that need not be loaded anew."""
+
+    ``loaded`` are those that need not be loaded anew.
+    """
     there = task.run.steps()
     compared = {"distance": there[-1], "from_first": there[0]}
     if before := there[: there.index(step)]:

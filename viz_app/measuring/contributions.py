@@ -49,7 +49,9 @@ A sentence or a key with more is alone."""
 @dataclass(frozen=True)
 class Contributions:
     """The shares of a batch's predictions, float32. Row t is of the token that step t predicts.
-    The shares of source and prefix of a prediction sum to 1; they are 0 at padding."""
+
+    The shares of source and prefix of a prediction sum to 1; they are 0 at padding.
+    """
 
     source: Tensor  # share of each source token, (B, T, S)
     prefix: Tensor  # share of each consumed token, (B, T, T): those after step t have 0
@@ -169,8 +171,10 @@ def _relevance(
     note: Callable[[Kind, Tensor, Tensor], object] = lambda kind, layer, so_far: None,
 ) -> Tensor:
     """Multiply the maps of all layers: ids (B, S), (B, T) → (B, T, S + T), rows sum to 1.
+
     A row of the result says what a decoder position has of each source and each consumed token.
-    ``note`` is told the kind and the map of each attention, and the product up to it."""
+    ``note`` is told the kind and the map of each attention, and the product up to it.
+    """
     layers = model.description.layers
     with capture(model, points_of_attention(model)) as seen:
         forced_stream(model, source, consumed)
@@ -201,7 +205,8 @@ def _relevance(
 def _halves(whole: Tensor, n_consumed: int) -> tuple[Tensor, Tensor]:
     """Split the map of a merged attention, (B, T, T + S), whose rows sum to 1, into what is of the
     target, (B, T, T), and of the source, (B, T, S + 1), with the target's sum in the last
-    column."""
+    column.
+    """
     own, of_source = whole[..., :n_consumed], whole[..., n_consumed:]
     return own, torch.cat([of_source, own.sum(dim=-1, keepdim=True)], dim=-1)
 

@@ -66,7 +66,9 @@ class Direction:
         self, place: int, left_out: LeftOutCounts, agreement: Agreement | None = None
     ) -> Iterator[PairLinks | None]:
         """Align all pairs by the head at a place among ``names``; None for a pair that is left out.
-        ``left_out`` and ``agreement``, which is of all heads, are those of ``align_pairs``."""
+
+        ``left_out`` and ``agreement``, which is of all heads, are those of ``align_pairs``.
+        """
         for pair in align_pairs(
             self.checkpoint.model,
             self.run.tokenizers,
@@ -145,7 +147,9 @@ def combine(
     forward: Iterator[PairLinks | None], backward: Iterator[PairLinks | None], how: Symmetrisation
 ) -> Iterator[PairLinks | None]:
     """Combine the alignments of two directions; None for a pair that one of them leaves out.
-    DataError if the two divide a pair into other words."""
+
+    DataError if the two divide a pair into other words.
+    """
     for number, (pair, back) in enumerate(zip(forward, backward, strict=True), start=1):
         if pair is None or back is None:
             yield None

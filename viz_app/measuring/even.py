@@ -34,7 +34,8 @@ def even_head(
     tokenizers: Tokenizers, counts: Counts | None, sentences: Iterable[EncodedPair]
 ) -> Mapping[str, Mapping[Kind, float]]:
     """Measure a head whose rows are even over sentences: measure → kind → value, of the measures of
-    where a head looks. ``counts`` are those of tokens in the training data."""
+    where a head looks. ``counts`` are those of tokens in the training data.
+    """
     run = RunInputs(tokenizers, counts, torch.device("cpu"))
     sums: dict[str, dict[Kind, list[float]]] = {}
     for batch in batches_by_length(sentences):

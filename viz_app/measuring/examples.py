@@ -50,8 +50,10 @@ def examples_in_batch(
     model: Seq2SeqModel, sentences: Sequence[EncodedPair]
 ) -> dict[int, list[Example]]:
     """Find the largest weight of each head on each sentence of a batch, with the reference forced.
+
     By sentence number, an example of each head in the order of ``all_heads``, of weight −1 if there
-    is none."""
+    is none.
+    """
     ids = PaddedIds.of_pairs(sentences, model)
     maps, _ = attention_maps(model, ids)
     found = [
@@ -73,7 +75,9 @@ def strongest_examples(
     model: Seq2SeqModel, found: Iterable[Sequence[Example]]
 ) -> dict[Head, tuple[Example, ...]]:
     """Choose the ``EXAMPLES_PER_HEAD`` strongest examples of each head, largest weight first.
-    For each sentence one example of each head was found, in the order of ``all_heads``."""
+
+    For each sentence one example of each head was found, in the order of ``all_heads``.
+    """
     rows, best = list(found), {}
     for place, head in enumerate(model.description.all_heads()):
         there = (row[place] for row in rows if row[place].weight >= 0)
@@ -87,8 +91,10 @@ def translate_batch(
     model: Seq2SeqModel, tokenizers: Tokenizers, sentences: Sequence[EncodedPair]
 ) -> dict[int, TranslatedSentence]:
     """Translate a batch greedily, and compute by what each translation, by number, may have failed.
+
     ``log_probability`` is the mean over its tokens in nats, ``</s>`` included, and
-    ``source_contribution`` the mean over them of the source's share by ALTI+."""
+    ``source_contribution`` the mean over them of the source's share by ALTI+.
+    """
     from sacrebleu import CHRF  # imported late: a page that looks for a word needs none of it
 
     targets = greedy(model, [sentence.source for sentence in sentences], tokenizers.prefix)

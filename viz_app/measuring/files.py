@@ -89,7 +89,9 @@ class _Corpus:
 
 class _TranslatedRow(NamedTuple):
     """A translation, its chrF, and figures of it; those of ``FAILURES`` and others.
-    Figures with null as default are in some older files only, but for the source's contribution."""
+
+    Figures with null as default are in some older files only, but for the source's contribution.
+    """
 
     translation: str
     chrf: Annotated[float, Field(ge=0, le=100)]
@@ -123,7 +125,9 @@ def measured_steps(folder: Path) -> list[int]:
 
 def write_measures(folder: Path, measures: Measures) -> None:
     """Write the measures of a checkpoint into a run's folder, in place of any that were there.
-    CheckpointError if they cannot be. ValueError if a name is unknown or a value out of range."""
+
+    CheckpointError if they cannot be. ValueError if a name is unknown or a value out of range.
+    """
     require_own_names(measures.own)
     names = (*MEASURES, *measures.own)
     if {*measures.values} != {*names}:
@@ -165,7 +169,9 @@ def write_measures(folder: Path, measures: Measures) -> None:
 
 def read_measures(folder: Path, step: int) -> Measures:
     """Read the measures of a checkpoint; the caller compares their sha256 with the weights.
-    CheckpointError if a file is missing, damaged, foreign, or of another version or sentences."""
+
+    CheckpointError if a file is missing, damaged, foreign, or of another version or sentences.
+    """
     path = measures_path(folder, step)
     if not path.is_file():
         known = ", ".join(f"{s:,}" for s in measured_steps(folder)) or "none"

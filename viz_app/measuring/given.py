@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.decoding.greedy import greedy
 from headwise.model.estimates import decoding_bytes, measuring_bytes
-from headwise.model.interface import Description
 from headwise.model.interventions import AT_A_TIME, decoding_work, encoding_work
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
@@ -57,7 +56,8 @@ class GivenSentences:
     ) -> None:
         """Encode sentences that the model can take, each once; ``load`` loads a checkpoint in its
         place.
-        ValueError if none is left, or they have too many tokens."""
+        ValueError if none is left, or they have too many tokens.
+        """
         self._run, self._load, self._placement = run, load, placement
         own = not pairs[0].target
         self.translated_at = run.steps()[-1] if own else None
@@ -89,7 +89,9 @@ class GivenSentences:
     @property
     def _batch(self) -> int:
         """How many sentences are run together: about a second of one processor.
-        The costs of heads take half of it, and what else is measured of the same sentences."""
+
+        The costs of heads take half of it, and what else is measured of the same sentences.
+        """
         model, count = self._run.description, len(self._encoded)
         source, target = (
             math.ceil(sum(map(len, side)) / count)

@@ -59,7 +59,8 @@ class PairLinks:
 @dataclass
 class Agreement:
     """The links of alignments are counted, and how many of them are in the reference. With A the
-    links made and S the reference, all of it sure, the error rate is that of Och and Ney (2003)."""
+    links made and S the reference, all of it sure, the error rate is that of Och and Ney (2003).
+    """
 
     correct: Numbers
     """|A ∩ S| of each of the alignments that are compared, such as those of the H heads."""
@@ -134,8 +135,10 @@ def align_pairs(
 
 def cross_maps(model: Seq2SeqModel, ids: PaddedIds, *, by: CellValue, of: MapsOf) -> Tensor:
     """Return the maps of cross-attention of a batch, (B, H, Q, M), or one a layer in place of H.
+
     By value norm a cell is the length of what is added for the key, ‖α v W_O‖ (Kobayashi et al.
-    2020, section 5). A layer's is the mean of weights, or the length of what heads add together."""
+    2020, section 5). A layer's is the mean of weights, or the length of what heads add together.
+    """
     if (by, of) == ("weight", "heads"):
         return attention_maps(model, ids)[0]["cross"]
     shape = model.description.shapes["cross"]

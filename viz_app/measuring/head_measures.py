@@ -377,7 +377,8 @@ def own_measure(name: str, function: heads.RowMeasure) -> Measure:
 @torch.no_grad()
 def weight_measures(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
     """Measure the heads of a model by their weights: name → kind → (L, H). Biases and gains of
-    norms are left out; ``qk_norm`` is NaN where a norm of queries and keys bounds scores."""
+    norms are left out; ``qk_norm`` is NaN where a norm of queries and keys bounds scores.
+    """
     found: dict[str, dict[Kind, Floats]] = {}
     for kind in KINDS:
         values = heads.singular_values_of(model, kind)

@@ -26,7 +26,9 @@ _WITHOUT_NUMBERS: Mapping[str, str] = {
 
 def describe_value(name: str, kind: Kind, value: float, *, beside: Baselines = NO_BASELINES) -> str:
     """Say in words what a value of a measure means for a head; NaN gives “no value”.
-    What is known ``beside`` it decides whether a word is said."""
+
+    What is known ``beside`` it decides whether a word is said.
+    """
     measure = DESCRIBED.get(name)
     if measure is None:
         raise ValueError(f"name: expected a measure that is described here, got {name!r}")
@@ -84,7 +86,8 @@ def describe_head(
 
 def in_a_line(texts: Iterable[str]) -> str:
     """Return what ``describe_head`` says of a head in one line without a number. What has a word
-    only for its number, as a cost that neither matters nor does not, is left out."""
+    only for its number, as a cost that neither matters nor does not, is left out.
+    """
     said = [text.partition(": ")[0] for text in texts if ": " in text]
     said = [each for each in said if each not in ("entropy", _LAST)] + [_LAST] * (_LAST in said)
     said = [_WITHOUT_NUMBERS.get(each, each) for each in said]

@@ -48,7 +48,9 @@ CPU, wherever the model computes, as ``torch.arange`` makes them."""
 
 def measure_rows(name: str, measure: RowMeasure, weights: Tensor, allowed: Tensor) -> HeadSum:
     """Compute a measure of a person's own, and sum it over the rows that count.
-    ValueError if it does not return a finite number for each row that counts."""
+
+    ValueError if it does not return a finite number for each row that counts.
+    """
     given = weights.device
     weights, allowed = weights.cpu(), allowed.cpu()
     values = measure(weights, allowed)
@@ -67,7 +69,8 @@ def measure_rows(name: str, measure: RowMeasure, weights: Tensor, allowed: Tenso
 
 def entropy(weights: Tensor, allowed: Tensor) -> HeadSum:
     """Sum over rows −Σ w ln w over the logarithm of the number of allowed keys: 0 on one key, 1 if
-    even. (Clark et al. 2019, section 3.3, do not divide, so that lengths of sentences count.)"""
+    even. (Clark et al. 2019, section 3.3, do not divide, so that lengths of sentences count.)
+    """
     weights = weights.double()
     most = allowed.sum(dim=-1).clamp(min=2).double().log()  # (B, Q)
     values = -torch.xlogy(weights, weights).sum(dim=-1) / most[:, None]
@@ -76,7 +79,8 @@ def entropy(weights: Tensor, allowed: Tensor) -> HeadSum:
 
 def confidence(weights: Tensor, allowed: Tensor) -> HeadSum:
     """Sum the largest weight of each row. (Voita et al. 2019, section 4, leave out the weight on
-    ``</s>``, of which there is a measure here.)"""
+    ``</s>``, of which there is a measure here.)
+    """
     return sum_rows(weights.amax(dim=-1), rows_with_several_keys(allowed))
 
 
@@ -99,7 +103,8 @@ def on_offset(weights: Tensor, allowed: Tensor, offset: int) -> HeadSum:
 
 def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
     """Sum the weight of each row on ``keys``, bool (B, M), 0 where there are none. All rows count,
-    so that shares add up to at most 1. (Clark et al. 2019, section 3.2.)"""
+    so that shares add up to at most 1. (Clark et al. 2019, section 3.2.)
+    """
     here = allowed & keys[:, None]  # (B, Q, M)
     values = weights.masked_fill(~here[:, None], 0.0).sum(dim=-1)
     return sum_rows(values, rows_with_several_keys(allowed))
@@ -107,8 +112,10 @@ def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
 
 def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
     """Count the rows whose largest weight is on the rarest token that they may attend to.
+
     ``occurrences`` in the training data are (B, M), −1 for special tokens, which never are. Of
-    several largest weights the share there counts. (Voita et al. 2019, section 5.3.)"""
+    several largest weights the share there counts. (Voita et al. 2019, section 5.3.)
+    """
     candidates = allowed & (occurrences >= 0)[:, None]  # (B, Q, M)
     most = torch.iinfo(occurrences.dtype).max
     counts = occurrences[:, None].expand_as(allowed).masked_fill(~candidates, most)
@@ -121,7 +128,9 @@ def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
 
 def distance(weights: Tensor, others: Tensor, allowed: Tensor) -> HeadSum:
     """Sum the Jensen-Shannon distances, from 0 to 1, between the rows of two maps of one input.
-    (Endres and Schindelin 2003; Clark et al. 2019, section 6, use the divergence.)"""
+
+    (Endres and Schindelin 2003; Clark et al. 2019, section 6, use the divergence.)
+    """
     p, q = weights.double(), others.double()
     middle = (p + q) / 2
     # Where the middle is 0, both are, and add nothing.
@@ -137,7 +146,9 @@ _PROJECTIONS = ("query", "key", "value", "output")
 
 def singular_values(left: Tensor, right: Tensor) -> Tensor:
     """Return the singular values of the products left rightᵀ: (…, D, K), (…, D, K) → (…, K).
-    Those of R_l R_rᵀ, their triangular factors, are the same: no D × D matrix is made."""
+
+    Those of R_l R_rᵀ, their triangular factors, are the same: no D × D matrix is made.
+    """
     triangles = (torch.linalg.qr(side.double(), mode="r").R for side in (left, right))
     first, second = triangles
     return torch.linalg.svdvals(first @ second.mT)
@@ -145,7 +156,8 @@ def singular_values(left: Tensor, right: Tensor) -> Tensor:
 
 def effective_rank(values: Tensor) -> Tensor:
     """Return the exponential of the entropy of singular values as shares (Roy and Vetterli 2007):
-    (…, K) → (…), from 1, if one alone is above 0, to K, if all are equal; NaN if all are 0."""
+    (…, K) → (…), from 1, if one alone is above 0, to K, if all are equal; NaN if all are 0.
+    """
     shares = values / values.sum(dim=-1, keepdim=True)
     return (-torch.xlogy(shares, shares).sum(dim=-1)).exp()
 

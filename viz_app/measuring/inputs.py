@@ -47,7 +47,8 @@ class RunInputs:
         links_of: LinksLookup | None = None,
     ) -> None:
         """Prepare for a run. ``counts`` say how often tokens occur in its training data;
-        ``links_of`` finds reference alignments, if there are any."""
+        ``links_of`` finds reference alignments, if there are any.
+        """
         self.tokenizers, self.links_of = tokenizers, links_of
         source, target = (
             punctuation_ids(side).to(device) for side in (tokenizers.source, tokenizers.target)

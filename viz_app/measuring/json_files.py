@@ -42,7 +42,8 @@ Table = Annotated[Floats, GetPydanticSchema(lambda _, read: read.generate_schema
 
 def write_json(path: Path, file: Any, *, items_apart: bool = False) -> None:
     """Write a dataclass; the folder is made. A field that is empty and has a default is left out;
-    ``items_apart`` gives a line to each item of a list. CheckpointError if it cannot be written."""
+    ``items_apart`` gives a line to each item of a list. CheckpointError if it cannot be written.
+    """
     make_folder(path.parent)
     optional = {
         field.name
@@ -84,9 +85,11 @@ def read_json(
     within: Path | None = None,
 ) -> Record:
     """Read a file that says its ``format_version``, and ``make`` a record of the dataclass in it.
+
     ``what`` names its content in errors; a link must not leave the folder ``within``.
     CheckpointError if the file is damaged, foreign or of another version: also if ``make`` raises
-    ValueError or KeyError."""
+    ValueError or KeyError.
+    """
     try:
         content = read_bytes(path, within=within)
         found = format_version(content)

@@ -35,7 +35,9 @@ _BITS = 11  # bits of an activation that are kept, as many as float16 has
 
 def measure_neurons(task: MeasureTask) -> Iterator[StrongestSentences | int]:
     """Find the strongest sentences of every neuron of the checkpoints of a task, in order.
-    Every process yields the same. ValueError if no sentence of the corpus can be measured."""
+
+    Every process yields the same. ValueError if no sentence of the corpus can be measured.
+    """
     for step in task.steps:
         yield (yield from _of_checkpoint(task, load_checkpoint(task.run, step, task.placement)))
 
@@ -78,7 +80,9 @@ def places_in_batch(
     model: Seq2SeqModel, sentences: Sequence[EncodedPair]
 ) -> dict[Stack, StrongestPositions]:
     """Find the strongest place of each neuron in each sentence of a batch, by number: (L, F, B).
-    The references are forced; padding has no places."""
+
+    The references are forced; padding has no places.
+    """
     ids = PaddedIds.of_pairs(sentences, model)
     there: dict[Stack, Tensor] = {"encoder": ids.is_source, "decoder": ids.is_predicted}
     points = {
@@ -98,7 +102,9 @@ def places_in_batch(
 
 def _strongest_in_each(hidden: Tensor, there: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Return position and activation of the strongest place in each sentence: (F, B) each.
-    The activations are (B, n, F); bool (B, n) says which positions are no padding."""
+
+    The activations are (B, n, F); bool (B, n) says which positions are no padding.
+    """
     values = in_float32(hidden).transpose(1, 2)  # (B, F, n)
     sizes = values.abs().masked_fill(~there[:, None], -1.0)
     position = first_largest_of(sizes)  # (B, F)

@@ -66,7 +66,8 @@ def shipped_pairs(source_language: str, target_language: str) -> Path | None:
 
 def write_pairs(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -> None:
     """Write the accuracy on pairs into a run's folder; what was measured on the same pairs of other
-    checkpoints among ``steps`` stays, with the heads. CheckpointError if it cannot be written."""
+    checkpoints among ``steps`` stays, with the heads. CheckpointError if it cannot be written.
+    """
     measured = _with_earlier(folder, measured, steps)
     file = _File(
         format_version=PAIRS_VERSION,
@@ -109,7 +110,9 @@ def _with_earlier(folder: Path, measured: MeasuredPairs, steps: Collection[int])
 
 def read_measured_pairs(folder: Path) -> MeasuredPairs | None:
     """Read the accuracy on pairs of a run; None if it was not measured. The caller compares sha256.
-    CheckpointError if the file is damaged, foreign or of another version."""
+
+    CheckpointError if the file is damaged, foreign or of another version.
+    """
     path = pairs_path(folder)
     if not path.exists():
         return None

@@ -40,8 +40,10 @@ _COLUMNS = tuple(field.name for field in fields(ContrastivePair))
 
 def read_pairs(path: Path) -> tuple[ContrastivePair, ...]:
     """Read contrastive pairs: rows with the columns source, right, wrong and phenomenon.
+
     The formats are those of ``stream_corpus``: ``.jsonl``, ``.tsv`` and ``.csv`` (with a header
-    line), ``.parquet``. DataError naming file, row, what was expected and what to do."""
+    line), ``.parquet``. DataError naming file, row, what was expected and what to do.
+    """
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected one with contrastive pairs")
     if path.stat().st_size > _MOST_BYTES:
@@ -116,7 +118,9 @@ def score_pairs(
     model: Seq2SeqModel, tokenizers: Tokenizers, pairs: Sequence[ContrastivePair]
 ) -> tuple[Doubles, Doubles]:
     """Return log P of the right and of the wrong target of each pair, in nats: (n,), (n,).
-    DataError, before any work, if a text is too long, or no text for the tokenizer."""
+
+    DataError, before any work, if a text is too long, or no text for the tokenizer.
+    """
     batches = list(batches_by_length(_encode(pairs, tokenizers, model.description.max_length)))
     scores = _over(batches, partial(target_scores, model), ALONE)
     return scores[::2], scores[1::2]
@@ -124,9 +128,11 @@ def score_pairs(
 
 def measure_pairs(task: PairTask, advance: Callable[[int], object]) -> Iterator[MeasuredPairs]:
     """Score the pairs by each checkpoint in order, and by the last one without each head.
+
     What is yielded, the same in every process, has one checkpoint; the last of the run its heads,
     too. ``advance`` is told the number of targets that are scored, in all processes. DataError as
-    for ``score_pairs``."""
+    for ``score_pairs``.
+    """
     encoded = _encode(task.pairs, task.run.tokenizers, task.run.description.max_length)
     batches = list(batches_by_length(encoded))
     for step in task.steps:

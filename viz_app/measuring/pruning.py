@@ -46,7 +46,8 @@ def importance_of_heads(
     advance: Callable[[int], object] = lambda sentences: None,
 ) -> dict[Head, float]:
     """Compute what targets lose, in nats per token, when each head alone is off; by ``gradient`` to
-    first order and without its sign (``batch_head_importance``)."""
+    first order and without its sign (``batch_head_importance``).
+    """
     of_batch = batch_head_costs if by == "cost" else batch_head_importance
     totals: dict[Kind, Tensor] = {}
     tokens = 0
@@ -78,7 +79,8 @@ def prune(
     advance: Callable[[int], object] = lambda sentences: None,
 ) -> Iterator[PrunedLoss]:
     """Yield the loss on pairs, whose targets are forced, without the first ``counts`` heads of an
-    order; ``advance`` is told how many sentences were read. ValueError without such a head."""
+    order; ``advance`` is told how many sentences were read. ValueError without such a head.
+    """
     batches = [(batch, PaddedIds.of_pairs(batch, model)) for batch in batches_by_length(pairs)]
 
     def losses() -> list[Tensor]:

@@ -21,7 +21,8 @@ MOST_SENTENCES = 4_096  # the first of a corpus, so that memory is bounded
 @dataclass(frozen=True)
 class SentenceCosts(CheckpointRecord):
     """What switching off each head costs each sentence of a corpus: a difference of two heads on
-    the same sentences has an error of its own, smaller than that of independent ones."""
+    the same sentences has an error of its own, smaller than that of independent ones.
+    """
 
     what = "costs"
 

@@ -50,8 +50,10 @@ def find_aligning_head(
     links_of: LinksLookup | None,
 ) -> int:
     """Find the head whose links between the words of some pairs are best: its place among the H.
+
     It has the lowest alignment error rate or, without references, our own choice, links to the most
-    source words: a head that follows the translation visits one after another."""
+    source words: a head that follows the translation visits one after another.
+    """
     shape = model.description.shapes["cross"]
     agreement, reached = Agreement(np.zeros(math.prod(shape))), np.zeros(math.prod(shape))
     references = ((s.pair, links_of(s) if links_of is not None else None) for s in sentences)
@@ -126,7 +128,8 @@ class StageMeasurer:
     ) -> None:
         """Prepare for a run, and measure the references of the example sentences. The ``newest``
         model is forced to write all translations; its ``head``, by its place among the H, aligns
-        their words. The language model learns from ``text`` but for the references."""
+        their words. The language model learns from ``text`` but for the references.
+        """
         self._tokenizers = tokenizers
         self._newest = newest
         self._head = head
@@ -172,7 +175,9 @@ class StageMeasurer:
 
 def _chrf(translations: Sequence[str], references: Sequence[str]) -> tuple[float, float]:
     """Return chrF and its standard error, by resamples of the sentences' counts.
-    (sacrebleu's own resamples end in a TypeError where one of them has a score of 0.)"""
+
+    (sacrebleu's own resamples end in a TypeError where one of them has a score of 0.)
+    """
     if not translations:
         return math.nan, math.nan
     from sacrebleu import CHRF  # takes time, and only this needs it

@@ -43,7 +43,8 @@ def largest_numbers(stream: Floats) -> LargestNumbers:
 
 def largest_by_chance(count: int) -> float:
     """Return the ratio that the largest of ``count`` normally distributed |x| has to the median
-    |x|: its median, at which all are below z with probability (2 Φ(z) − 1)^count = 1/2."""
+    |x|: its median, at which all are below z with probability (2 Φ(z) − 1)^count = 1/2.
+    """
     quantile = NormalDist().inv_cdf
     return quantile((1 + 0.5 ** (1 / count)) / 2) / quantile(0.75)
 
@@ -54,7 +55,8 @@ _KIND_OF: Mapping[Stack, Kind] = {"encoder": "encoder_self", "decoder": "decoder
 @torch.inference_mode()
 def largest_ratios(model: Seq2SeqModel, ids: PaddedIds) -> dict[str, list[float]]:
     """Return the largest |x| over the median |x| of each of B sentences, targets forced, in the
-    layer, or embedding, where it is most: by names of ``STREAM_SIZES``."""
+    layer, or embedding, where it is most: by names of ``STREAM_SIZES``.
+    """
     points = {
         stack: [
             f"{stack}.embedding.output",

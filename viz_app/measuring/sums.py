@@ -72,7 +72,9 @@ class Bootstrap:
 
     def add(self, places: Sequence[int], figures: Tensor, tokens: Tensor) -> None:
         """Add sentences: their indices in the corpus, figures (B, figures), and tokens (B,).
-        The figures are summed over the tokens of a sentence. Tokens (B, figures) are of each."""
+
+        The figures are summed over the tokens of a sentence. Tokens (B, figures) are of each.
+        """
         tokens = (tokens if tokens.dim() == 2 else tokens[:, None]).expand_as(figures)
         both = torch.stack([figures, tokens]).double()
         times = torch.tensor(draws(places), dtype=torch.float64, device=both.device)
@@ -90,7 +92,9 @@ class Bootstrap:
 
     def standard_errors(self) -> Tensor:
         """Return the standard deviation of each figure per token over the resamples, (figures,).
-        NaN where a resample has no token, as of one or two sentences."""
+
+        NaN where a resample has no token, as of one or two sentences.
+        """
         return self.deviations().std(dim=0)
 
     def deviations(self) -> Tensor:
@@ -129,7 +133,9 @@ class MeasureSums:
 
     def measure(self, batch: MeasuredBatch) -> None:
         """Add what is wanted of a batch.
-        ValueError if its longest sentence takes more memory than is free."""
+
+        ValueError if its longest sentence takes more memory than is free.
+        """
         costs = {"cost", MEAN_ABLATION} & self._wanted
         if batch.model.device.type == "cpu" and costs:
             source, target = (
@@ -154,7 +160,9 @@ class MeasureSums:
 
     def add(self, name: str, kind: Kind, found: HeadSum, places: Sequence[int]) -> None:
         """Add a batch's sums of a measure for a kind of attention.
-        ``places`` are the indices of the batch's sentences in the corpus."""
+
+        ``places`` are the indices of the batch's sentences in the corpus.
+        """
         self._of_heads[name, kind].add(places, found.total, found.count)
 
     def _keep_costs(self, batch: MeasuredBatch) -> None:

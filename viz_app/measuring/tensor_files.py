@@ -55,7 +55,9 @@ class _Header:
 @dataclass(frozen=True)
 class CheckpointRecord(Record):
     """Arrays that were measured of a checkpoint over a corpus, whose references were forced.
-    A subclass has arrays, and for each kind of attention one of those that are in mappings."""
+
+    A subclass has arrays, and for each kind of attention one of those that are in mappings.
+    """
 
     what: ClassVar[str]  # what they are: in the name of the file, and in errors
     may_be_nan: ClassVar[bool] = False
@@ -71,7 +73,9 @@ class CheckpointRecord(Record):
 
     def write(self, folder: Path) -> None:
         """Write the record into a run's folder, in place of any that was there.
-        CheckpointError if it cannot be written."""
+
+        CheckpointError if it cannot be written.
+        """
         path = self.path(folder, self.step)
         make_folder(path.parent)
         tensors: dict[str, NDArray[Any]] = {}
@@ -87,7 +91,8 @@ class CheckpointRecord(Record):
     @classmethod
     def read(cls, folder: Path, step: int) -> Self | None:
         """Read the record of a checkpoint, whose sha256 and shapes the caller compares; None if
-        there is none. CheckpointError if the file is damaged, foreign or of another version."""
+        there is none. CheckpointError if the file is damaged, foreign or of another version.
+        """
         path = cls.path(folder, step)
         if not path.exists():
             return None
@@ -162,7 +167,8 @@ class HeadMeans(CheckpointRecord):
 @dataclass(frozen=True)
 class Resamples(CheckpointRecord):
     """What each measure of each head is on resamples of a corpus, the same for all heads and
-    checkpoints: the spread of a difference is its error (the paired bootstrap)."""
+    checkpoints: the spread of a difference is its error (the paired bootstrap).
+    """
 
     what = "resamples"
     may_be_nan = True
@@ -211,7 +217,9 @@ def neurons_path(folder: Path, step: int) -> Path:
 
 def write_neurons(folder: Path, found: StrongestSentences) -> None:
     """Write the strongest sentences of a checkpoint into a run's folder, in place of earlier ones.
-    CheckpointError if they cannot be written."""
+
+    CheckpointError if they cannot be written.
+    """
     tensors = {
         f"{stack}.{side}": _small(array)
         for stack, places in found.stacks.items()
@@ -242,7 +250,9 @@ def _small(array: NDArray[np.generic]) -> NDArray[np.generic]:
 
 def read_neurons(folder: Path, step: int) -> StrongestSentences:
     """Read the strongest sentences of a checkpoint; the caller compares their sha256.
-    CheckpointError if the file is missing, damaged, foreign or of another version."""
+
+    CheckpointError if the file is missing, damaged, foreign or of another version.
+    """
     path = neurons_path(folder, step)
     content = read_bytes(path, most=MOST_OF_TENSORS)
     try:

@@ -55,7 +55,8 @@ class Baselines:
 
     def is_new(self, value: float, *, below: bool = False) -> bool:
         """Return whether a value is at least two standard errors above an even head's and that at
-        step 0, or below them; from step 0 those of the difference, as of independent values."""
+        step 0, or below them; from step 0 those of the difference, as of independent values.
+        """
         apart = 2 * math.hypot(_known(self.error), _known(self.first_error))
         sign = -1 if below else 1
         after = math.isnan(self.first) or sign * (value - self.first) >= apart
@@ -79,14 +80,18 @@ class Baselines:
 
 def with_error(value: float, error: float, form: str = ".3f") -> str:
     """Return a value with its standard error, which has as many digits; alone if that is unknown.
-    ``form`` is as ``.2f`` or ``+.2f``. No value is −0."""
+
+    ``form`` is as ``.2f`` or ``+.2f``. No value is −0.
+    """
     value = round(value, int(form[-2])) + 0.0
     return f"{value:{form}}{plus_minus(error, form)}"
 
 
 def plus_minus(error: float, form: str = ".3f") -> str:
     """Return an error as it stands behind a value, with a space before; "" if it is unknown.
-    One that rounds to 0, as errors in files do to five decimals, is below the last digit."""
+
+    One that rounds to 0, as errors in files do to five decimals, is below the last digit.
+    """
     if math.isnan(error):
         return ""
     digits = form.lstrip("+")
@@ -96,7 +101,8 @@ def plus_minus(error: float, form: str = ".3f") -> str:
 
 def exact_error(sentences: int) -> float:
     """Return half the reach of a share that is 0, or 1, in each of some sentences, of which
-    resamples say nothing: its 95% interval (Clopper and Pearson 1934) is 1 − 0.025^(1/n) wide."""
+    resamples say nothing: its 95% interval (Clopper and Pearson 1934) is 1 − 0.025^(1/n) wide.
+    """
     return (1 - 0.025 ** (1 / max(sentences, 1))) / 2
 
 
@@ -219,7 +225,8 @@ class AlignmentError(Wording):
 
     def stands_out(self, value: float, beside: Baselines) -> bool:
         """Return whether a rate is nearer to the lowest possible one than to the diagonal's. Where
-        the diagonal is nearly right itself, as in a copying task, ``NEAR`` the lowest is enough."""
+        the diagonal is nearly right itself, as in a copying task, ``NEAR`` the lowest is enough.
+        """
         if (baselines := beside.alignment) is None:
             return False
         enough = max((baselines.lowest + baselines.diagonal) / 2, baselines.lowest + NEAR)

@@ -35,7 +35,8 @@ def word_numbers(vocabulary: Vocabulary, ids: Sequence[int]) -> list[int]:
 
 def source_word_numbers(tokenizers: Tokenizers, ids: Sequence[int]) -> list[int]:
     """Return the word number of each token of an encoded source, as ``word_numbers`` does; −1 for
-    words that the model wants before every source, such as the name of a task."""
+    words that the model wants before every source, such as the name of a task.
+    """
     some = "a"
     before = _count_words(tokenizers.source, tokenizers.encode_source(some))
     before -= _count_words(tokenizers.source, tokenizers.source.encode(some))
@@ -85,7 +86,9 @@ def align_batch(
     device: torch.device,
 ) -> AlignedBatch | None:
     """Look up the reference alignments of a batch; None if no sentence has one.
-    CheckpointError if an alignment has other numbers of words than its sentence."""
+
+    CheckpointError if an alignment has other numbers of words than its sentence.
+    """
     rows, found, sides = [], [], []
     for row, sentence in enumerate(batch):
         links = links_of(sentence)
@@ -138,7 +141,8 @@ def hard_alignment(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> T
 
 def word_weights(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:
     """Compute the weights between words: (B, H, V, W). They are summed over the tokens of a source
-    word, averaged over the rows of a target word. The arguments are those of ``hard_alignment``."""
+    word, averaged over the rows of a target word. The arguments are those of ``hard_alignment``.
+    """
     by_word, rows = _sums_by_word(weights, aligned, queries)
     return by_word / rows[:, None, :, None].clamp(min=1)
 
@@ -155,8 +159,10 @@ def _sums_by_word(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> tu
 
 def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:
     """Count the links of hard alignments that are in the reference, |A ∩ S|: (B, H).
+
     With S sure and no other possible links, the alignment error rate of Och and Ney (2003) is 1 − 2
-    |A ∩ S| / (|A| + |S|). Arguments are those of ``hard_alignment``."""
+    |A ∩ S| / (|A| + |S|). Arguments are those of ``hard_alignment``.
+    """
     chosen = hard_alignment(weights, aligned, queries)
     right = aligned.reference[:, None].expand(-1, chosen.shape[1], -1, -1)
     return right.gather(-1, chosen[..., None])[..., 0].sum(dim=-1).double()
@@ -164,8 +170,10 @@ def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor)
 
 def count_baseline_links(aligned: AlignedBatch) -> Tensor:
     """Count correct links, |A ∩ S|, of two alignments with one link a target word: (2,).
+
     The best there is links each to one of its words in the reference, if any; the diagonal links
-    word v to word v of the source, or to its last one."""
+    word v to word v of the source, or to its last one.
+    """
     last = aligned.keys.amax(dim=-1, keepdim=True).clamp(min=0)  # (B, 1)
     diagonal = torch.arange(aligned.reference.shape[1], device=last.device).minimum(last)  # (B, V)
     on_diagonal = aligned.reference.gather(-1, diagonal[..., None])

@@ -24,7 +24,8 @@ _LETTERS = 4  # fewest letters of a word that these look for in the source
 
 def has_enough_letters(word: str) -> bool:
     """Return whether a source word has at least four letters. Shorter ones are mostly those that
-    another language may do without; of the longer ones, too, many are function words."""
+    another language may do without; of the longer ones, too, many are function words.
+    """
     return sum(map(str.isalpha, word)) >= _LETTERS
 
 
@@ -155,8 +156,10 @@ class TranslatedSentence:
 @dataclass(frozen=True)
 class StrongestPositions:
     """Where the neurons of a stack are strongest, (L, F, N): L layers, F = d_ff, N places each.
+
     The strongest comes first, at most one of a sentence. The activation, what the feed-forward's
-    second layer is given, may be negative; where it is 0 there is no place."""
+    second layer is given, may be negative; where it is 0 there is no place.
+    """
 
     sentence: NDArray[np.int64]  # index among the sentences
     position: NDArray[np.int64]

@@ -29,9 +29,11 @@ class LinearWeights:
 @dataclass(frozen=True)
 class NormWeights:
     """A norm has these weights; it standardises the last axis, then scales and shifts it.
+
     y = ``gain`` · (x − mean) / √(variance + ``epsilon``) + ``bias`` (Ba et al. 2016, equation 4).
     Without a bias it divides by the root mean square (Zhang & Sennrich 2019): y = ``gain`` · x /
-    √(mean square + ``epsilon``)."""
+    √(mean square + ``epsilon``).
+    """
 
     gain: Floats  # (D,)
     bias: Floats | None  # (D,); None for a norm that divides by the root mean square
@@ -54,7 +56,9 @@ class Sublayer:
 @dataclass(frozen=True)
 class AttentionSublayer(Sublayer):
     """One multi-head attention; ``query`` to ``heads`` are captured from the model too.
-    What is captured can be computed again from the other fields."""
+
+    What is captured can be computed again from the other fields.
+    """
 
     kind: Kind
     layer: int  # from 0
@@ -99,7 +103,8 @@ class FeedForwardSublayer(Sublayer):
 class LayerTrace:
     """One attention of a layer is recorded together with the feed-forward that ends the layer,
     whose ``stream`` in the decoder is the ``result`` of cross-attention, whatever ``attention``
-    is."""
+    is.
+    """
 
     attention: AttentionSublayer
     feed_forward: FeedForwardSublayer

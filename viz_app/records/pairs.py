@@ -22,7 +22,9 @@ CHANCE = 0.5  # accuracy of guessing
 @dataclass(frozen=True)
 class ContrastivePair:
     """A source has two targets, of which one is wrong in a single phenomenon.
-    ValueError if a text is empty, or both targets are the same."""
+
+    ValueError if a text is empty, or both targets are the same.
+    """
 
     source: str
     right: str
@@ -41,7 +43,8 @@ class ContrastivePair:
 
 def outcomes(right: ArrayLike, wrong: ArrayLike) -> Floats:
     """Return 1 where the right target's log-probability is larger, 0 where the wrong one's is, 0.5
-    where they are equal within rounding (``model/ties.py``): (n,), (n,) → (n,)."""
+    where they are equal within rounding (``model/ties.py``): (n,), (n,) → (n,).
+    """
     likelier = near_largest(np.stack([right, wrong], axis=-1))  # (n, 2)
     found: Floats = (likelier[..., 0] / likelier.sum(axis=-1)).astype(np.float32)
     return found

@@ -203,7 +203,9 @@ class Trace:
 
     def step_of(self, at: int | str) -> int:
         """Return the row of the decoder, from 0, that predicts a token: by its place, or its text.
-        ValueError if there is no such place, from 1, or not one token with this text."""
+
+        ValueError if there is no such place, from 1, or not one token with this text.
+        """
         texts = [text.strip() for text in self.predicted.texts]
         if isinstance(at, str):
             if texts.count(at.strip()) == 1:

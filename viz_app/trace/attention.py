@@ -36,7 +36,8 @@ def run_maps(
     model: Seq2SeqModel, source: Tensor, consumed: Tensor
 ) -> tuple[dict[Kind, Tensor], Tensor]:
     """Run a model once, teacher-forced, on ids (B, S) and (B, T); return attention weights of each
-    kind, (B, L, H, Q, M), and the decoder's output, (B, T, D)."""
+    kind, (B, L, H, Q, M), and the decoder's output, (B, T, D).
+    """
     layers = model.description.layers
     points = {
         kind: [f"{attention_path(kind, layer)}.weights" for layer in range(layers(kind))]
@@ -56,7 +57,8 @@ def run_attention(
     model: Seq2SeqModel, source: Sequence[int], target: Sequence[int]
 ) -> AttentionTrace:
     """Run a model once, teacher-forced, on a source with ``</s>`` and a target from ``<s>`` on;
-    record its attention weights only. ValueError if one is empty or too long for the model."""
+    record its attention weights only. ValueError if one is empty or too long for the model.
+    """
     source_ids, target_ids = ids_tensor(model, source), _target_ids(model, target)
     maps, stream = run_maps(model, source_ids, target_ids[:, :-1])
     attention = {kind: to_numpy(weights[0]) for kind, weights in maps.items()}
@@ -79,7 +81,9 @@ def next_log_probability(
     model: Seq2SeqModel, source: Sequence[int], prefix: Sequence[int]
 ) -> Floats:
     """Compute the log-probability of every token after the first ids of a target, in nats: (V,).
-    ValueError if source or prefix are empty or too long."""
+
+    ValueError if source or prefix are empty or too long.
+    """
     stream = forced_stream(model, ids_tensor(model, source), ids_tensor(model, prefix))
     return to_numpy(model.unembed(stream[0, -1]).float().log_softmax(dim=-1))
 
@@ -119,14 +123,16 @@ def to_tensor(array: Floats) -> Tensor:
 
 def transform_values(values: Tensor, projection: Tensor) -> Tensor:
     """Compute v W_O of each head and key: (H, M, K), (H K, D) → (H, M, D). For a key a head adds α
-    v W_O to a query's output, with its own rows of W_O (Kobayashi et al. 2020)."""
+    v W_O to a query's output, with its own rows of W_O (Kobayashi et al. 2020).
+    """
     per_head = in_float32(projection).unflatten(0, (len(values), -1))  # (H, K, D)
     return in_float32(values) @ per_head
 
 
 def head_sum_norms(weights: Tensor, transformed: Tensor) -> Tensor:
     """Compute ‖Σ_h α_h v_h W_O‖, summed over the heads: (H, Q, M), (H, M, D) → (Q, M). Its square
-    is Σ_h Σ_g α_h α_g ⟨v_h W_O, v_g W_O⟩, which needs no vector for each query and key."""
+    is Σ_h Σ_g α_h α_g ⟨v_h W_O, v_g W_O⟩, which needs no vector for each query and key.
+    """
     of_key = transformed.transpose(0, 1)  # (M, H, D)
     products = of_key @ of_key.mT  # (M, H, H)
     alphas = in_float32(weights).permute(2, 1, 0)  # (M, Q, H)

@@ -42,7 +42,9 @@ class _StreamPoints(NamedTuple):
 @torch.inference_mode()
 def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
     """Run the pass of a trace again, as it was turned, and record one layer, counted from 0.
-    ValueError if the model has no such layer, or the trace is of another model."""
+
+    ValueError if the model has no such layer, or the trace is of another model.
+    """
     layers = model.description.layers(kind)
     if not 0 <= layer < layers:
         raise ValueError(
@@ -140,8 +142,10 @@ def _feed_forward(
 
 def _stream_points(model: Seq2SeqModel, path: str, sublayer: str) -> _StreamPoints:
     """Return where the stream passes a sublayer of the layer at ``path``.
+
     Pre-norm has the stream before each norm, post-norm after it; the layer's ``output`` follows the
-    last sublayer, and in post-norm that of the layer below comes before the first."""
+    last sublayer, and in post-norm that of the layer below comes before the first.
+    """
     stack, _, index = path.split(".")
     sublayers = ["self_attention", "cross_attention", "feed_forward"]
     if stack == "encoder" or model.description.merged_attention:

@@ -111,7 +111,8 @@ def to_json(trace: Trace) -> bytes:
 
 def read_trace(path: Path | str) -> Trace:
     """Read a trace that was saved. OSError if the file cannot be read. ValueError if it is not a
-    saved trace, of another version, too large, or damaged."""
+    saved trace, of another version, too large, or damaged.
+    """
     path = Path(path)
     readers = {".npz": (_read_npz, MOST_BYTES), ".json": (_read_json, MOST_JSON_BYTES)}
     if path.suffix not in readers:
@@ -152,7 +153,8 @@ def _read_json(file: BinaryIO) -> tuple[About, dict[str, NDArray[Any]]]:
 
 def _to_array(name: str, nested: Any) -> NDArray[Any]:
     """Make an array of nested lists of numbers; null becomes NaN among fractions. ValueError if
-    they are not numbers in one shape, OverflowError for integers of more than 64 bits."""
+    they are not numbers in one shape, OverflowError for integers of more than 64 bits.
+    """
     array, dtype = np.array(nested, dtype=object), ARRAYS[name].dtype
     allowed = {int} if dtype.kind == "i" else {int, float, NoneType}
     if odd := set(map(type, array.flat)) - allowed:

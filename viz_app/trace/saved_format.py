@@ -144,8 +144,10 @@ def check_shapes(about: About, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 def read_headers(content: BinaryIO) -> dict[str, tuple[int, ...]]:
     """Read the shapes of all that is in an .npz file by name, and check types and sizes.
+
     ValueError if one is unknown or does not fit, zipfile.BadZipFile, OSError if it is no such
-    file."""
+    file.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
     with zipfile.ZipFile(content) as archive:
         members = archive.infolist()

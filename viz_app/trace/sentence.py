@@ -161,7 +161,9 @@ def _from_reference(
     seen: Captured,
 ) -> float | None:
     """Return how far logits (T, V) and weights are from another implementation's, if there is one.
-    Weights are compared as they are, logits as in ``_apart``."""
+
+    Weights are compared as they are, logits as in ``_apart``.
+    """
     found = model.reference(ids_tensor(model, source), ids_tensor(model, consumed))
     if found is None:
         return None
@@ -175,7 +177,9 @@ def _from_reference(
 
 def require_source(model: Description, source: str, ids: Sequence[int]) -> None:
     """Require that a model of a description can translate a text, whose ids are given.
-    ValueError if it is empty or too long."""
+
+    ValueError if it is empty or too long.
+    """
     allowed = model.max_length
     if not source.strip():
         raise ValueError("there is nothing to translate: type a sentence")

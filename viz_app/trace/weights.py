@@ -13,7 +13,8 @@ _PARTS = ("encoder", "decoder", "unembedding")  # which hold hook points and, in
 
 def named_weights(model: Seq2SeqModel) -> list[tuple[str, tuple[int, ...], int]]:
     """Return names, shapes and memory addresses of all weights; tied ones under each name. Those
-    that the interface gives are named by its hook points; others as in the file."""
+    that the interface gives are named by its hook points; others as in the file.
+    """
     own: list[tuple[str, Tensor]] = list(model.named_parameters(remove_duplicate=False))
     foreign = [(name, tensor) for name, tensor in own if name.partition(".")[0] not in _PARTS]
     named = own

@@ -105,7 +105,8 @@ def choose_heads(options: Sequence[Head], label: str, *, key: str) -> list[Head]
 
 def chosen_head(model: Description, shown: View) -> Head:
     """Return the head that a view has chosen; of the last layer, or the first of a layer, if the
-    model does not have it."""
+    model does not have it.
+    """
     layers, heads = model.shapes[shown.kind]
     layer = shown.layer if shown.layer is not None and 1 <= shown.layer <= layers else layers
     head = shown.head if 1 <= shown.head <= heads else 1
