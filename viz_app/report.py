@@ -13,10 +13,10 @@ from headwise.viz_app.analysis import labels
 from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.figures.heads import mosaic
+from headwise.viz_app.figures.html import token_row
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.standalone import NotebookMaps, Part, Table, notebook_maps, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
-from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.saved import to_json, to_npz
 

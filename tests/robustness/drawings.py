@@ -18,6 +18,7 @@ import plotly.graph_objects as go
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.figures.curves import training_curves
+from headwise.viz_app.figures.html import comparison_table, lens_table, padding_rows, token_row
 from headwise.viz_app.figures.maps import (
     attention_map,
     mask_map,
@@ -26,7 +27,6 @@ from headwise.viz_app.figures.maps import (
     vector_map,
 )
 from headwise.viz_app.figures.theme import LIGHT
-from headwise.viz_app.figures.tokens import comparison_table, lens_table, padding_rows, token_row
 from headwise.viz_app.figures.tree import beam_tree
 from headwise.viz_app.records.measures import Curve, RunCurves
 

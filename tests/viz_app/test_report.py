@@ -27,10 +27,10 @@ from headwise.viz_app.analysis.labels import (
     token_labels,
 )
 from headwise.viz_app.figures.heads import mosaic
+from headwise.viz_app.figures.html import token_row
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.standalone import Drawing, Part, Table, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
-from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.report import provenance, to_html
 from headwise.viz_app.trace.sentence import run_trace

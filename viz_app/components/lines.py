@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from headwise.viz_app.components.assets import component, sent_value
+from headwise.viz_app.figures.html import language_tag
 from headwise.viz_app.figures.theme import Theme, page_colours
-from headwise.viz_app.figures.tokens import language_tag
 from headwise.viz_app.records.trace import Floats
 
 LEAST_WEIGHT = 0.01

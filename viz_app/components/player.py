@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from headwise.viz_app.analysis.attention import block_labels, max_of_blocks
 from headwise.viz_app.components.assets import component, sent_value
+from headwise.viz_app.figures.html import language_tag
 from headwise.viz_app.figures.theme import (
     Theme,
     other_theme,
@@ -25,7 +26,6 @@ from headwise.viz_app.figures.theme import (
     text_on_weight,
     weight_colour,
 )
-from headwise.viz_app.figures.tokens import language_tag
 from headwise.viz_app.records.trace import Floats
 
 LEVELS = 255

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwise.viz_app.components.assets import component, sent_value
+from headwise.viz_app.figures.html import language_tag
 from headwise.viz_app.figures.theme import Theme, page_colours
-from headwise.viz_app.figures.tokens import language_tag
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from headwise.model.interface import Side
 from headwise.viz_app.components.assets import component, sent_value
+from headwise.viz_app.figures.html import language_tag, short_probability, token_colours
 from headwise.viz_app.figures.theme import Theme, page_colours
-from headwise.viz_app.figures.tokens import language_tag, short_probability, token_colours
 
 _mount = component("token_buttons")
 

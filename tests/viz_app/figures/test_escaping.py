@@ -39,10 +39,10 @@ def _run(text: str) -> RunCurves:
 
 
 FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
-    "account.heads_map": lambda t: {
+    "parts.heads_map": lambda t: {
         "cells": CELLS[:, None].astype(float), "columns": ["c", t], "column_title": t, "limit": 1.0
     },
-    "account.waterfall": lambda t: {"labels": [t], "values": [0.5]},
+    "parts.waterfall": lambda t: {"labels": [t], "values": [0.5]},
     "bars.bar_chart": lambda t: {
         "labels": [t, "b"], "values": [0.5, -0.5], "limit": 1.0, "written": [t, t],
         "clicks": [t, t],
@@ -99,7 +99,7 @@ FIGURES: dict[str, Callable[[str], dict[str, Any]]] = {
     "lines.waves": lambda t: {
         "curves": CELLS, "encoded": CELLS, "dimensions": [0, 1]
     },
-    "account.score_map": lambda t: {
+    "parts.score_map": lambda t: {
         "cells": CELLS.astype(float), "rows": [t, "r"], "columns": [t, "c"], "titles": (t, t),
         "limit": 1.0,
     },

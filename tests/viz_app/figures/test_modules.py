@@ -4,7 +4,7 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from headwise.viz_app.figures.tokens import comparison_table, module_tree_html
+from headwise.viz_app.figures.html import comparison_table, module_tree_html
 from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 from headwise.viz_app.records.trace import HookSummary
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from headwise.model.interface import Head, Kind, head_name
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
-from headwise.viz_app.figures.account import score_map
+from headwise.viz_app.figures.parts import score_map
 from headwise.viz_app.inside.scores.table import (
     ScoreTable,
     group_label,

@@ -11,8 +11,8 @@ import streamlit as st
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import numbered, token_labels
 from headwise.viz_app.analysis.predictions import read_lens
+from headwise.viz_app.figures.html import lens_table
 from headwise.viz_app.figures.maps import ratio_map
-from headwise.viz_app.figures.tokens import lens_table
 from headwise.viz_app.measuring.stream_sizes import (
     LargestNumbers,
     largest_by_chance,

@@ -10,8 +10,8 @@ import streamlit as st
 from headwise.model.masks import causal_mask, pad, padding_mask
 from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.analysis.labels import token_label, token_labels
+from headwise.viz_app.figures.html import padding_rows
 from headwise.viz_app.figures.maps import mask_map
-from headwise.viz_app.figures.tokens import padding_rows
 from headwise.viz_app.records.trace import (
     AS_TRANSFORMERS,
     ROWS_OF_HALVES,

@@ -10,7 +10,7 @@ import streamlit as st
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
 from headwise.viz_app.analysis.modules import build_module_tree, mark_tied_parameters
-from headwise.viz_app.figures.tokens import comparison_table, module_tree_html
+from headwise.viz_app.figures.html import comparison_table, module_tree_html
 from headwise.viz_app.records.model import ModuleNode
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.weights import named_weights

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from headwise.viz_app.analysis.labels import from_where_they_part, token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
-from headwise.viz_app.figures.tokens import folded_text, token_row
+from headwise.viz_app.figures.html import folded_text, token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, Run, beam_of, checkpoint_of, run_named, trace_of
 from headwise.viz_app.views.shared.markdown import escape_markdown

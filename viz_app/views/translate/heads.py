@@ -16,8 +16,8 @@ from headwise.viz_app.analysis.labels import KIND_NAMES, token_label
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
 from headwise.viz_app.components.map_cells import map_cells
 from headwise.viz_app.figures.heads import mosaic
+from headwise.viz_app.figures.html import scale_legend
 from headwise.viz_app.figures.maps import attention_map, difference_map
-from headwise.viz_app.figures.tokens import scale_legend
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.translate.sinks.section import show_special_weight
 from headwise.viz_app.views.caches import trace_of

@@ -12,7 +12,7 @@ from headwise.model.interface import KINDS, Kind
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.components.unseen import is_in_sight
-from headwise.viz_app.figures.tokens import folded_text
+from headwise.viz_app.figures.html import folded_text
 from headwise.viz_app.records.texts import shorten_all
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.translate.given.section import beside_references

@@ -20,8 +20,8 @@ from headwise.viz_app.analysis.labels import KIND_NAMES, next_token_label, token
 from headwise.viz_app.analysis.predictions import entropy, sampled
 from headwise.viz_app.analysis.rollout import weights_of
 from headwise.viz_app.figures.bars import bar_chart
+from headwise.viz_app.figures.html import token_row
 from headwise.viz_app.figures.maps import attention_map
-from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import continuation_of, next_log_probability, trace_of
 from headwise.viz_app.views.shared.markdown import escape_markdown

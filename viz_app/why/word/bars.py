@@ -10,7 +10,7 @@ import numpy as np
 from headwise.model.interface import Kind
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.labels import count_of, part_label, token_labels
-from headwise.viz_app.figures.account import heads_map
+from headwise.viz_app.figures.parts import heads_map
 from headwise.viz_app.figures.theme import Theme
 from headwise.viz_app.records.trace import Doubles, Trace
 from headwise.viz_app.why.word.account import Account

@@ -8,11 +8,11 @@ import numpy as np
 
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.labels import KIND_NAMES, make_visible, token_labels
-from headwise.viz_app.figures.account import waterfall
 from headwise.viz_app.figures.bars import bar_chart
+from headwise.viz_app.figures.html import token_row
+from headwise.viz_app.figures.parts import waterfall
 from headwise.viz_app.figures.standalone import Drawing, Table, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
-from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import provenance
 from headwise.viz_app.why.word.account import WHOLE_NOTE, Account, WholeEffects

@@ -8,8 +8,8 @@ import streamlit as st
 
 from headwise.model.interface import head_name
 from headwise.viz_app.analysis.labels import count_of, head_of
-from headwise.viz_app.figures.account import waterfall
 from headwise.viz_app.figures.bars import bar_chart, signed_text
+from headwise.viz_app.figures.parts import waterfall
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.saved import npz_of
 from headwise.viz_app.views.caches import weights_of

@@ -7,8 +7,8 @@ from xml.etree.ElementTree import Element, fromstring
 import numpy as np
 import pytest
 
+from headwise.viz_app.figures.html import lens_table, padding_rows, scale_legend, token_row
 from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
-from headwise.viz_app.figures.tokens import lens_table, padding_rows, scale_legend, token_row
 
 
 def texts(table: Element) -> list[list[str]]:
