@@ -68,6 +68,7 @@ function build(root) {
     fold(state);
     bringIntoView(state); // what comes beside it takes room
   }).observe(root);
+  document.fonts.ready.then(() => fold(state));
   return state;
 }
 
@@ -76,6 +77,7 @@ function fold({ root, open, more, all }) {
   root.classList.toggle("open", open);
   more.textContent = open ? "show one line" : all;
   more.ariaExpanded = String(open);
+  more.hidden = !open; // it takes room itself, and a row that fits without it needs none
   more.hidden = !open && row.scrollWidth <= row.clientWidth;
 }
 

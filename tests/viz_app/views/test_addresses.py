@@ -169,7 +169,7 @@ def test_a_link_leaves_out_what_its_page_does_not_show(
 @pytest.mark.parametrize(
     ("page", "asked", "named"),
     [
-        ("translate", {"column": "999"}, ["column=999| Marked column: nothing."]),
+        ("translate", {"column": "999"}, ["column=999| Marked token: nothing."]),
         ("translate", {"query": "x", "key": "1"}, ["query=x"]),
         ("translate", {"column": "2", "moving_frame": "0"}, []),
         ("translate", {"run": "nowhere", "step": "7"}, ["run=nowhere| Run: tiny.", "step=7"]),

@@ -279,6 +279,8 @@ def test_changing_a_word_makes_b_and_swapping_exchanges_both(start_page: Start) 
     app = start_page("why", q=CATS, why="two sentences", changed_word="1")
     app.choose(in_its_place="dogs")
     assert app.view.why.other == "The dogs don't see the dog."
+    app.choose(in_its_place="cats").choose(in_its_place="dogs")  # of B as it is
+    assert app.view.why.other == "The dogs don't see the dog."
     app.button(key="swap").click().run()
     assert app.view.sentence == "The dogs don't see the dog."
     assert app.view.why.other == CATS

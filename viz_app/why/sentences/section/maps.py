@@ -90,12 +90,14 @@ def say_stopped(selection: Selection, pair: SentencePair, quick: Patching) -> No
 
 def _show_maps(selection: Selection, pair: SentencePair, found: Patching, names: list[str]) -> None:
     """Draw the three maps, exact or to first order, and what A becomes under a patch of them."""
-    choice, anew = st.columns([2, 3], gap="medium")
+    streams = st.container()
+    choice, anew = st.columns([2, 3], gap="medium")  # between the maps: a click there changes it
     with choice:
         chosen = _choose_patch(pair, found)
     with anew:
         _show_translation(selection, pair, found, chosen)
-    _show_streams(selection, pair, found, names, chosen)
+    with streams:
+        _show_streams(selection, pair, found, names, chosen)
     _show_parts(selection, found, chosen)
 
 

@@ -123,7 +123,7 @@ def _choose_second(selection: Selection) -> str:
                 on_click=lambda: _open_pair(other.strip(), selection.text.strip()),
             )
         with st.popover("Change a word", key="change-word"):
-            _change_word(selection)
+            _change_word(selection, other.strip() or selection.text)
     return other.strip()
 
 
@@ -132,19 +132,19 @@ def _open_pair(a: str, b: str) -> None:
     change_view(WHOLE_PAGE, sentence=a, other=b)
 
 
-def _change_word(selection: Selection) -> None:
-    """Offer to make B from A by changing a word of it."""
-    words = words_in(selection.text)
+def _change_word(selection: Selection, text: str) -> None:
+    """Offer to make B by changing a word of a text: of A at first, then of B as it is."""
+    words = words_in(text)
     place = checked(
         "changed_word",
         "Changed word",
         usable=range(len(words)).__contains__,
         written=words.__getitem__,
     )
-    st.caption("B is A with another word: choose one of A")
+    st.caption("Choose a word of B, which begins as A")
     token_buttons(
         [shorten(word, 40) for word in words],
-        name="Words of the first sentence: each can be changed to make the second",
+        name="Words of the second sentence, at first those of the first: each can be changed",
         theme=selection.theme,
         key="changed_words",
         on_click=lambda word: change_view(changed_word=None if word == place else word),
@@ -155,11 +155,11 @@ def _change_word(selection: Selection) -> None:
         return
 
     def change() -> None:
-        change_view(other=with_word(selection.text, place, view().why.in_its_place))
+        change_view(other=with_word(text, place, view().why.in_its_place))
 
     st.text_input(
         f"In place of “{escape_markdown(shorten(words[place], 40))}”",
-        placeholder="another word, or several",
+        placeholder="another word, or several; then Enter",
         **control("in_its_place", "Another word", on_change=change),
     )
 
