@@ -67,11 +67,15 @@ def checked_figures() -> Iterator[None]:
 def no_browser() -> Iterator[None]:
     """Pages need not wait for a browser to draw: there is none.
 
-    Nor does a thread drop what is kept since nobody is connected, whichever test runs meanwhile.
+    Nor does a thread drop what is kept since nobody is connected, whichever test runs meanwhile;
+    and Python's garbage is not collected after each computation.
     """
+    from headwise.viz_app.views.shared import memory, turns
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headwise.viz_app.views.shared.turns.PAUSE", 0.0)
-        patch.setattr("headwise.viz_app.views.shared.memory._SWEEP", 10**6)
+        patch.setattr(turns, "PAUSE", 0.0)
+        patch.setattr(memory, "_SWEEP", 10**6)
+        patch.setitem(turns.Turns.__init__.__kwdefaults__, "free", lambda: None)
         yield
 
 

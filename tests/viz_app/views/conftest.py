@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -32,6 +33,16 @@ _BESIDE_T5S_TOKENIZER: dict[str, tuple[str, dict[str, Any]]] = {
     "t5gemma2": ("t5gemma2", {"bos_token_id": 0}),
 }
 """Name → family and changes of the configuration of a model that T5's tokenizer fits."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def checked_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have Plotly check figures where all pages are drawn with all choices, once for all tests."""
+    module = request.module.__name__.rpartition(".")[2]
+    checked = module in ("test_every_page", "test_links", "test_pretrained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headwise.viz_app.figures.theme.CHECKED", checked)
+        yield
 
 
 @pytest.fixture

@@ -60,10 +60,10 @@ WIDGETS = (
 # Streamlit looks through all installed packages for components, anew for each page of a test.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 # Streamlit's tests do not read this file.
-for _name, _value in tomllib.loads((APP.parent / ".streamlit/config.toml").read_text())[
-    "global"
-].items():
-    config.set_option(f"global.{_name}", _value)
+_options = tomllib.loads((APP.parent / ".streamlit/config.toml").read_text())
+for _section in ("global", "browser"):
+    for _name, _value in _options[_section].items():
+        config.set_option(f"{_section}.{_name}", _value)
 
 OPENED = ("download-menu", "seen_below_maps")
 """A menu that is open, and a place that has been in sight: a browser says that of them."""
