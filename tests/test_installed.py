@@ -107,11 +107,10 @@ def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["python", "-m", "headwise.model.translate", "--help"], "--checkpoints"),
         (["headwise", "--help"], "usage: headwise"),
         (["python", "-c", STARTED], "0.1.0\nc a f e\n[0, 15000] Tengo hambre.\n[] I am hungry."),
     ],
-    ids=["a command line", "the command", "its names and the app"],
+    ids=["the command", "its names and the app"],
 )
 def test_it_works_in_a_folder_with_files_of_the_same_names(
     programs: Path, tmp_path: Path, command: list[str], said: str

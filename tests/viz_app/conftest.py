@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import shutil
 import sys
@@ -68,7 +69,7 @@ def no_browser() -> Iterator[None]:
     """Pages need not wait for a browser to draw: there is none.
 
     Nor does a thread drop what is kept since nobody is connected, whichever test runs meanwhile;
-    and Python's garbage is not collected after each computation.
+    and Python's garbage is not collected after each computation, nor looked for in what is loaded.
     """
     from headwise.viz_app.views.shared import memory, turns
 
@@ -76,6 +77,8 @@ def no_browser() -> Iterator[None]:
         patch.setattr(turns, "PAUSE", 0.0)
         patch.setattr(memory, "_SWEEP", 10**6)
         patch.setitem(turns.Turns.__init__.__kwdefaults__, "free", lambda: None)
+        gc.collect()
+        gc.freeze()
         yield
 
 
