@@ -1,15 +1,45 @@
-"""Which models the app serves, and the command that starts it."""
+"""What the app serves and shares, what a browser gets first, and the parts of Streamlit it uses."""
 
 from __future__ import annotations
 
+import http.client
+import os
+import pkgutil
+import re
+import statistics
+import subprocess
 import sys
+import time
+import tomllib
 from collections.abc import Callable
+from dataclasses import is_dataclass
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
+import streamlit
+from packaging.requirements import Requirement
+from packaging.version import Version
+from starlette.requests import Request
+from starlette.routing import Route
+from streamlit.runtime import Runtime
+from streamlit.runtime.memory_session_storage import MemorySessionStorage
+from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
+from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 
+import headwise.viz_app.analysis
+import headwise.viz_app.records
+from benchmarks.load_server import serving
+from benchmarks.load_session import apart
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.viz_app.__main__ import main
+from headwise.viz_app.first_document import document_routes, first_document
+from headwise.viz_app.left_pages import SHARED
 from headwise.viz_app.lessons.reading import SHIPPED
 from headwise.viz_app.served import (
     describe_served,
@@ -20,6 +50,8 @@ from headwise.viz_app.served import (
     served_models,
     served_placement,
 )
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES
+from tests.imports import ROOT
 from tests.viz_app.views.driver import break_file, without_weights
 
 
@@ -116,3 +148,161 @@ def test_a_replica_is_ready_when_it_has_translated(
     start("--checkpoints", str(own_root), "--ready", fails=r"error: .*step-0000060\.safetensors: ")
     start("--checkpoints", str(tmp_path / "none"), "--ready", fails="error: there is no run in ")
     assert len(start("--checkpoints", str(own_root))) == 2  # pages say what is wrong
+
+
+STATIC = Path(streamlit.__file__).parent / "static"
+
+
+def test_it_is_the_document_of_streamlit_with_the_style_last() -> None:
+    document, plain = first_document(), (STATIC / "index.html").read_text("utf-8")
+    before, style, after = re.split(r"<style>(.*?)</style>", document, flags=re.DOTALL)
+    assert ".stMainBlockContainer {" in style
+    kept = before + re.sub(r'<script type="module">import.*?</script>', "", after)
+    assert kept == plain
+    assert document.rindex("<style>") > document.index("</head>")  # Streamlit's styles are there
+
+
+def test_what_it_loads_is_there() -> None:
+    loaded = re.findall(r'import\("\./([^"]+)"\)', first_document())
+    kinds = {Path(name).name.partition(".")[0] for name in loaded}
+    assert {"PlotlyChart", "Html", "BidiComponent", "Selectbox"} <= kinds
+    assert all((STATIC / name).is_file() for name in loaded)
+
+
+@pytest.mark.parametrize(("under", "before"), [("", ""), ("lab", "/lab"), ("/a/b/", "/a/b")])
+def test_every_page_has_it_under_any_path(under: str, before: str) -> None:
+    routes = [route.path for route in document_routes(under) if isinstance(route, Route)]
+    names = {*PAGE_TITLES, "architecture", "embeddings"}
+    typed = {name.capitalize() for name in names}
+    assert sorted(routes) == sorted(f"{before}/{name}" for name in {"", *names, *typed})
+
+
+@pytest.mark.parametrize(
+    ("asked", "opened"),
+    [
+        ("architecture?q=a%20b", "q=a+b&section=diagram"),
+        ("architecture?unfold=layers&section=positions", "unfold=layers&section=modules"),
+        (
+            "Architecture?layers_by_step=true&token=id:7",
+            "layers_by_step=true&token=id%3A7&section=layers",
+        ),
+        ("architecture?lesson=stream&lesson_step=2", "lesson=stream&lesson_step=2&section=lens"),
+        ("embeddings?q=a&unfold=layers", "q=a&unfold=layers&section=input"),
+        (
+            "embeddings?section=positions&positions=3&positions=5",
+            "section=positions&positions=3&positions=5",
+        ),
+    ],
+)
+def test_pages_of_before_open_the_section_that_shows_the_same(asked: str, opened: str) -> None:
+    path, _, query = asked.partition("?")
+    [route] = [
+        each for each in document_routes("") if isinstance(each, Route) and each.path == f"/{path}"
+    ]
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": f"/{path}",
+        "query_string": query.encode(),
+        "headers": [],
+        "server": ("localhost", 80),
+        "scheme": "http",
+    }
+    answer = apart(route.endpoint(Request(scope)))
+    assert (answer.status_code, answer.headers["location"]) == (307, f"./model?{opened}")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no uvloop")
+def test_small_files_are_sent_at_once() -> None:
+    """A connection that is kept waits 40 ms for each where small packets are collected."""
+    with serving() as server:
+        connection = http.client.HTTPConnection(urlsplit(server.address).netloc)
+        seconds = []
+        for _ in range(21):
+            began = time.perf_counter()
+            connection.request("GET", "/favicon.png")
+            assert connection.getresponse().read()
+            seconds.append(time.perf_counter() - began)
+        connection.request("GET", "/heads")
+        answer = connection.getresponse()
+        assert answer.read().decode() == first_document()
+        assert answer.getheader("Cache-Control") == "no-cache"
+        for typed, opened in (("translate", ""), ("Translate", ""), ("Inside", "inside")):
+            connection.request("GET", f"/{typed}?q=a%20b")
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (307, b"")
+            assert answer.getheader("Location") == f"./{opened}?q=a%20b"
+        connection.close()
+    assert statistics.median(seconds) < 0.03
+
+
+@pytest.mark.parametrize("package", [headwise.viz_app.analysis, headwise.viz_app.records])
+def test_shared_dataclasses_are_frozen(package: ModuleType) -> None:
+    classes = {
+        value
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+        for value in vars(import_module(module.name)).values()
+        if isinstance(value, type) and is_dataclass(value)
+    }
+    assert len(classes) > 15
+    assert [each for each in classes if not cast(Any, each).__dataclass_params__.frozen] == []
+
+
+TORCH_IS_IMPORTED = """
+import os, runpy, sys
+
+class Torch:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            print(os.environ["OMP_WAIT_POLICY"], flush=True)
+            os._exit(0)
+
+sys.meta_path.insert(0, Torch())
+"""
+STARTS = {
+    "a page": f"runpy.run_path({str(ROOT / 'viz_app' / 'script.py')!r})",
+    "import headwise.viz_app": "import headwise.viz_app.trace.sentence",
+} | {
+    f"python -m headwise.viz_app{name}": f"runpy.run_module('headwise.viz_app{name}', "
+    "run_name='__main__')"
+    for name in ("", ".align", ".export", ".measure")
+}
+
+
+@pytest.mark.parametrize(
+    ("start", "given"),
+    [*((start, None) for start in STARTS), ("import headwise.viz_app", "ACTIVE")],
+)
+def test_threads_sleep_while_they_wait_unless_told_otherwise(start: str, given: str | None) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"}
+    environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
+    done = subprocess.run(
+        [sys.executable, "-c", TORCH_IS_IMPORTED + STARTS[start]],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=ROOT,
+    )
+    assert done.stdout.strip() == (given or "PASSIVE")
+
+
+def test_streamlit_has_the_private_parts_that_are_used() -> None:
+    pages = vars(PagesManager(str(Path("script.py"))))
+    sets = {
+        made: set(made.__init__.__code__.co_names) for made in (Runtime, WebsocketSessionManager)
+    }
+    assert {*SHARED} <= pages.keys()
+    assert "_session_mgr" in sets[Runtime]
+    assert {"_session_storage", "_storage_lock"} <= sets[WebsocketSessionManager]
+    assert callable(WebsocketSessionManager.num_active_sessions)
+    assert callable(MemorySessionStorage()._cache.expire)
+    assert "is_history_navigation" in ScriptRunContext.__dataclass_fields__
+
+
+def test_only_versions_of_streamlit_are_required_in_which_they_were_looked_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [required] = [r for r in map(Requirement, project["dependencies"]) if r.name == "streamlit"]
+    installed = Version(version("streamlit"))
+    assert installed in required.specifier
+    assert f"{installed.major}.{installed.minor + 1}" not in required.specifier

@@ -1,17 +1,24 @@
-"""What the section *this word* says, on parts written by hand."""
+"""Why this word: as pages draw it, and by command."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
 import pytest
+import tyro
 
+from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.records.trace import Tokens, Trace, Word
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.__main__ import WhyArguments, main
 from headwise.viz_app.why.word.section.neurons import activation_said
 from headwise.viz_app.why.word.section.this_word import say_largest
+from tests.floats import PASS, near
 from tests.viz_app.why.test_bars import account
 
 SOURCE = Tokens((5, 6), (" uno", " dos"), (Word("uno", 0, 1), Word("dos", 1, 2)))
@@ -58,3 +65,66 @@ def test_no_head_is_named_where_none_speaks_that_way(sign: int, way: str) -> Non
 )
 def test_a_neuron_that_is_off_is_said_to_be(activation: float, said: str) -> None:
     assert said in activation_said(activation)
+
+
+TEXT = "Where is the old dog?"
+
+
+def arguments(root: Path, out: Path, *rest: str) -> WhyArguments:
+    line = ["--run", "tiny", "--text", TEXT, "--checkpoints", str(root), str(out), *rest]
+    return tyro.cli(WhyArguments, args=line)
+
+
+def test_arrays_sum_to_the_logarithm_of_the_ratio(
+    run_root: Path, run: TrainedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("out.npz", "out.json"):
+        main(arguments(run_root, tmp_path / name, "--at", "2"))
+    read = json.loads((tmp_path / "out.json").read_text())
+    trace = run_trace(load_weights(run, 60).model, run.tokenizers, TEXT)
+    best, second = trace.predictions.top_log_probability[1, :2].tolist()
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert set(read) == set(arrays.files)
+        np.testing.assert_allclose(read["parts"], arrays["parts"], atol=1e-5)
+        bound = {"dtype": np.float32, "size": 40, "operations": PASS}
+        assert arrays["difference"] == near(best - second, **bound)
+        assert arrays["parts"].sum() == near(best - second, **bound)
+        assert arrays["parts"].shape == arrays["part_names"].shape == arrays["whole"].shape
+        cross = arrays["heads_cross"]
+        assert cross.shape[-1] == len(trace.source)
+        assert arrays["heads_decoder_self"].shape[-1] == 2
+        np.testing.assert_allclose(arrays["cross_from_encoder"].sum(-1), cross, atol=1e-4)
+        names = arrays["part_names"].tolist()
+        feed_forward = arrays["parts"][names.index("feed_forward.1")]
+        assert arrays["neurons"][0].sum() == near(feed_forward, **bound)
+        assert np.isnan(arrays["whole"][names.index("token")])
+        assert np.isfinite(arrays["whole"][names.index("cross.1.2")])
+        assert "encoder_self.1.1" in arrays["encoder_part_names"]
+        assert "the divisor of the last norm is held at its value" in str(arrays["held"])
+        assert "No training met that zero." in read["taken_out"]
+    assert capsys.readouterr().out.count("against") == 2
+
+
+@pytest.mark.parametrize("instead", [".", "·."])
+def test_a_token_that_goes_on_with_a_word_can_be_compared(
+    run_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], instead: str
+) -> None:
+    main(arguments(run_root, tmp_path / "out.npz", "--at", "1", "--instead", instead))
+    assert " against .: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("out.npz", ["--at", "99"], "at: expected 1 to"),
+        ("out.npz", ["--at", "0"], "at: expected 1 to"),
+        ("out.npz", ["--at", "1", "--instead", "no such token"], "instead: expected one token"),
+        ("out.txt", ["--at", "1"], "ends in"),
+        ("none/out.npz", ["--at", "1"], "no such"),
+    ],
+)
+def test_what_cannot_be_asked_or_written_is_refused(
+    run_root: Path, tmp_path: Path, name: str, options: list[str], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        main(arguments(run_root, tmp_path / name, *options))

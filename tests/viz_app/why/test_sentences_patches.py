@@ -1,28 +1,44 @@
-"""Patches of traces; ``test_sentences_passes.py`` has those of single hook points."""
+"""Which stretches of two sentences correspond, and what patching them restores."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from headwise.model import budget
-from headwise.model.interface import Head
+from headwise.model.interface import KINDS, Head, WordSpan
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
-from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.records.trace import Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why.sentences.correspondence import (
+    Stretch,
+    corresponding,
+    difference_where_corresponding,
+    parting,
+    places_of,
+    stretch_labels,
+)
 from headwise.viz_app.why.sentences.patches import (
     run_attribution,
     run_patched_translation,
     run_patching,
 )
-from headwise.viz_app.why.sentences.patching import Patching
+from headwise.viz_app.why.sentences.patching import (
+    SUBLAYERS,
+    Patching,
+    patch_label,
+    rank_correlations,
+    row_label,
+)
 from tests.floats import PASS, near
 
 A, B = "The cats don't see the dog.", "The cats see the dog."
@@ -144,3 +160,190 @@ def test_too_many_passes_are_refused_by_what_they_would_take(
         passes = len(list(run_patching(*asked, step, (5, 6)).named()))
         assert said[-1][:3] == [passes, len(a.source), step + 1]
     assert said[0][3] < said[1][3]
+
+
+STRETCHES, TOKENS = ("x → z", "y"), ("<s>", "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "long", "short"),
+    [
+        (
+            "stream.encoder.0.1",
+            "“x → z” (1) as the embedding of the encoder leaves it",
+            "encoder 0: x → z",
+        ),
+        ("stream.encoder.1.2", "“y” (2) as layer 1 of the encoder leaves it", "encoder 1: y"),
+        ("stream.decoder.2.1", "“<s>” (1) as layer 2 of the decoder leaves it", "decoder 2: <s>"),
+        ("sublayer.decoder.3.cross", "Cross of layer 3 of the decoder", "decoder 3: cross"),
+        (
+            "sublayer.encoder.1.encoder_self",
+            "Encoder self of layer 1 of the encoder",
+            "encoder 1: self",
+        ),
+        (
+            "sublayer.encoder.2.feed_forward",
+            "Feed-forward of layer 2 of the encoder",
+            "encoder 2: feed-fwd",
+        ),
+        ("encoder_self.2.1", "head Encoder self 2.1", "Encoder self 2.1"),
+        ("decoder_self.1.2", "head Decoder self 1.2", "Decoder self 1.2"),
+        ("cross.3.4", "head Cross 3.4", "Cross 3.4"),
+    ],
+)
+def test_a_patch_has_a_long_and_a_short_label(name: str, long: str, short: str) -> None:
+    assert patch_label(name, STRETCHES, TOKENS) == long
+    assert row_label(name, STRETCHES, TOKENS) == short
+
+
+def patching(
+    encoder: list[list[float]], decoder: list[list[float]], same: tuple[bool, ...] = (False, True)
+) -> Patching:
+    """Patches of shares: odds are from 0 in A to 1 in B."""
+    spans = [WordSpan(n, n + 1) for n in range(len(same))]
+    return Patching(
+        step=len(decoder[0]) - 1,
+        words=(5, 6),
+        odds_a=0.0,
+        odds_b=1.0,
+        rounding=1e-6,
+        exact=True,
+        stretches=tuple(map(Stretch, spans, spans, same)),
+        stream_encoder=np.array(encoder),
+        stream_decoder=np.array(decoder),
+        heads={kind: np.zeros((len(encoder) - 1, 1)) for kind in KINDS},
+        sublayers={stack: np.zeros((1, len(names))) for stack, names in SUBLAYERS.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ([[0.2, 0.5], [0.9, 0.1]], (0, 1)),  # half is enough
+        ([[0.2, 0.49], [0.9, 0.95]], (1, 1)),
+        ([[math.nan, 0.4], [math.nan, 0.7]], (1, 1)),
+        ([[0.1, -2.0], [math.nan, 0.4]], None),
+    ],
+)
+def test_the_earliest_place_is_the_first_that_suffices_for_half(
+    shares: list[list[float]], expected: tuple[int, int] | None
+) -> None:
+    found = patching(shares, shares)
+    assert found.earliest("encoder") == found.earliest("decoder") == expected
+
+
+@pytest.mark.parametrize(
+    ("same", "stack", "place", "expected"),
+    [
+        ((True, False), "encoder", (0, 1), True),
+        ((True, False), "encoder", (0, 0), False),
+        ((True, False), "encoder", (1, 1), False),
+        ((False, False), "encoder", (0, 1), False),  # the other one differs as well
+        ((True, False), "decoder", (1, 1), True),
+        ((True, False), "decoder", (1, 0), False),
+        ((True, False), "decoder", (0, 1), False),
+    ],
+)
+def test_what_restores_all_by_construction_is_known(
+    same: tuple[bool, ...], stack: str, place: tuple[int, int], expected: bool
+) -> None:
+    shares = [[0.0, 0.0], [0.0, 0.0]]
+    assert patching(shares, shares, same).by_construction(stack, place) == expected
+
+
+def test_agreement_is_of_the_patches_that_change_anything_and_are_in_both() -> None:
+    exact = patching([[0.0, 0.1], [0.2, 0.3]], [[0.4, 0.5], [0.6, 0.7]])
+    near = replace(exact, stream_encoder=np.array([[0.0, 0.0], [0.1, math.nan]]))
+    found = rank_correlations(exact, near)
+    assert found["streams"].patches == 6  # not the one at A's odds, nor the one without a gradient
+    assert found["streams"].value == pytest.approx(1)
+    assert math.isnan(found["streams"].low)  # all resamples are 1, and say nothing
+    assert str(found["streams"]) == "1.00 (6 patches)"
+    assert found["heads"].patches == 0
+    assert str(found["heads"]) == "none (too few, or all alike: 0)"
+
+
+Cut = tuple[str, ...]
+IDS: dict[str, int] = {}
+"""The same token has the same id in all sentences."""
+
+
+def tokens(*words: str) -> Tokens:
+    """Words cut into tokens at ``+``; each begins with a space."""
+    texts: list[str] = []
+    spans = []
+    for word in words:
+        parts = word.split("+")
+        spans.append(Word(word.replace("+", ""), len(texts), len(texts) + len(parts)))
+        texts += [f" {parts[0]}", *parts[1:]]
+    ids = tuple(IDS.setdefault(text, 10 + len(IDS)) for text in texts)
+    return Tokens(ids, tuple(texts), tuple(spans))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "labels", "pairs"),
+    [
+        # A word for a word of one token.
+        ("the cat is here", "the dog is here", "the|cat → dog|is|here", "00 11 22 33"),
+        # Two changed words side by side stand for each other in order.
+        ("the red cat", "the old dog", "the|red → old|cat → dog", "00 11 22"),
+        # A changed word of two tokens for one of two: a span.
+        ("a ha+t here", "a ca+p here", "a|ha ·t → ca ·p|here", "00 11 22 33"),
+        # With another number of tokens no position corresponds.
+        ("a hat here", "a ca+p here", "a|hat → ca ·p|here", "00 23"),
+        ("a ca+p here", "a hat here", "a|ca ·p → hat|here", "00 32"),
+        # A piece that only one of them has.
+        ("one cat", "one cat+s", "one|cat|∅ → ·s", "00 11"),
+        ("one cat+s now", "one cat now", "one|cat|·s → ∅|now", "00 11 32"),
+        # Words put in and taken out; other numbers of words are one stretch.
+        ("I saw him", "I did not see him", "I|saw → did not see|him", "00 24"),
+        ("she is here", "she is not here", "she|is|∅ → not|here", "00 11 23"),
+        ("no one came", "he came", "no one → he|came", "21"),
+        # Nothing in common, and everything.
+        ("x y", "z", "x y → z", ""),
+        ("x y x", "x y x", "x|y|x", "00 11 22"),
+    ],
+)
+def test_stretches_of_two_sentences(a: str, b: str, labels: str, pairs: str) -> None:
+    first, second = tokens(*a.split()), tokens(*b.split())
+    found = corresponding(first, second)
+    assert stretch_labels(first, second, found) == labels.split("|")
+    expected = [(int(pair[0]), int(pair[1])) for pair in pairs.split()]
+    assert [pair for each in found for pair in each.pairs] == expected
+    for side, sentence in (("a", first), ("b", second)):
+        spans = [getattr(each, side) for each in found]
+        places = [place for span in spans for place in range(span.start, span.stop)]
+        assert places == list(range(len(sentence)))
+
+
+def test_of_symbols_in_another_order_those_correspond_that_keep_it() -> None:
+    a, b = tokens("5", "6", "7", "8"), tokens("7", "8", "5", "6")
+    found = corresponding(a, b)
+    assert stretch_labels(a, b, found) == ["∅ → 7 8", "5", "6", "7 8 → ∅"]
+    assert [pair for each in found for pair in each.pairs] == [(0, 2), (1, 3)]
+
+
+def test_a_difference_is_drawn_only_where_both_have_row_and_column() -> None:
+    a = tokens("the", "cat", "is", "here")
+    b = tokens("the", "cat", "is", "not", "here")
+    places = places_of(corresponding(a, b), 4)
+    assert places.tolist() == [0, 1, 2, 4]
+    rows = np.array([0, -1, 1])
+    of_a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    of_b = 10 * np.arange(10, dtype=np.float32).reshape(2, 5)
+    found = difference_where_corresponding(of_a, of_b, rows, places)
+    nan = np.nan
+    np.testing.assert_array_equal(found, [[0, 9, 18, 37], [nan, nan, nan, nan], [42, 51, 60, 79]])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "place"),
+    [
+        ([1, 2, 3], [1, 2, 3], None),
+        ([1, 2, 3], [1, 5, 3], 1),
+        ([1, 2], [1, 2, 3], None),
+        ([], [4], None),
+    ],
+)
+def test_two_translations_part_at(a: Sequence[int], b: Sequence[int], place: int | None) -> None:
+    assert parting(a, b) == parting(b, a) == place
