@@ -27,7 +27,6 @@ TRAINER_STEPS = (10, 20)
 _BESIDE_T5S_TOKENIZER: dict[str, tuple[str, dict[str, Any]]] = {
     "t5": ("t5", {"feed_forward_proj": "gated-gelu"}),
     "t5_1_1": ("t5_1_1", {}),
-    "mt5": ("mt5", {}),
     "pegasus": ("pegasus", {}),
     "t5gemma": ("t5gemma", {"bos_token_id": 0}),
     "t5gemma2": ("t5gemma2", {"bos_token_id": 0}),

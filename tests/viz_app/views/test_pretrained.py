@@ -57,18 +57,19 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
     "t5": (*_FALSE_OF_T5, "max(0"),
     "t5_relu": (*_FALSE_OF_T5, "GELU"),
     "t5_1_1": (*_FALSE_OF_T5, "max(0"),
-    "mt5": (*_FALSE_OF_T5, "max(0"),
     "pegasus": ("<s>", "RMSNorm", "max(0"),
     "bart": ("RMSNorm", "max(0", "10000", "√D ·"),
     "mbart": ("RMSNorm", "max(0", "10000"),
     "m2m_100": ("RMSNorm", "GELU"),
-    "nllb": ("RMSNorm", "GELU"),
     "bert2bert": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "final norm"),
     "t5gemma": _FALSE_OF_GEMMA,
     "t5gemma2": (*_FALSE_OF_GEMMA, "after the layer's self-attention", r"1.5\tanh"),
     "bert2gpt2": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "W_T"),
 }
-"""Words and signs that are false of each: of its first token, norm, activation, scale, biases."""
+"""Words and signs that are false of each: of its first token, norm, activation, scale, biases.
+
+Of models of one description, as T5 1.1 and mT5 or M2M-100 and NLLB, one stands for both.
+"""
 _SECTIONS = ("diagram", "input", "positions", "lens", "modules")
 OPENED: list[tuple[str, str, dict[str, str]]] = [
     *(
