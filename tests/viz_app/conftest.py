@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,24 +19,18 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from headwise.model.checkpoint import (
-    TrainedRun,
-    create_run,
-    load_weights,
-    open_trained_run,
-    save_weights,
-    tokenizer_sha256,
-)
-from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.config import TransformerConfig
 from headwise.model.files import append_log
 from headwise.model.masks import PADDING, pad
-from headwise.model.run_info import Counts, DataSource, RunInfo
+from headwise.model.run_info import DataSource
 from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.figures.theme import DARK, LIGHT, Theme
 from headwise.viz_app.records.trace import Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
 from tests.commands import run_module
+from tests.tiny import write_run
 
 ENGLISH = (
     "The old man gave the little girl a red apple.",
@@ -139,8 +134,6 @@ def _write_run(
         target_vocab_size=tokenizers.target.vocab_size,
         **changes,
     )
-    torch.manual_seed(7)
-    model = Transformer(config).eval()
     data = DataSource(
         name="six sentences",
         licence="CC0",
@@ -152,38 +145,30 @@ def _write_run(
         valid_sha256="0",
         longest_source=22,
     )
-    info = RunInfo(
-        name="tiny",
-        source_language="en",
-        target_language="es",
-        model=config,
-        training=TrainingConfig(steps=MILESTONES[-1]),
-        data=data,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        tokenizer_sha256=tokenizer_sha256(tokenizers),
-    )
-    counts = Counts([1] * config.source_vocab_size, [1] * config.target_vocab_size)
-    create_run(folder, info, tokenizers, counts)
+    torch.manual_seed(7)
+    write_run(folder, _trained(Transformer(config).eval(), tokenizers), tokenizers, data=data)
     samples = (("negation", ENGLISH[2]), ("question", ENGLISH[3]))
     append_log(
         folder / "samples.jsonl",
         [{"step": 0, "shows": shows, "source": source} for shows, source in samples],
     )
-    _train(model, tokenizers, folder)
 
 
-def _train(model: Transformer, tokenizers: TokenizerPair, folder: Path) -> None:
+def _trained(model: Transformer, tokenizers: TokenizerPair) -> dict[int, Transformer]:
+    """Train a model, and return it as it is at each milestone."""
+    milestones = {}
     source = pad([tokenizers.encode_source(text) for text in ENGLISH])
     target = pad([tokenizers.encode_target(text) for text in SPANISH])
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     for step in range(MILESTONES[-1] + 1):
         if step in MILESTONES:
-            save_weights(folder, model, run="tiny", step=step)
+            milestones[step] = deepcopy(model)
         logits = model(source, target[:, :-1]).transpose(1, 2)  # (B, V, T)
         loss = cross_entropy(logits, target[:, 1:], ignore_index=PADDING)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
+    return milestones
 
 
 @pytest.fixture
