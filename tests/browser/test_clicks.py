@@ -15,8 +15,6 @@ pytestmark = pytest.mark.release
 
 SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."
-FOCUSED = "() => document.activeElement?.shadowRoot?.activeElement?.textContent"
-"""The text of what is focused in a component."""
 COUNT_PLOTS = """window.plotted = {};
 Object.defineProperty(HTMLElement.prototype, 'emit', {set(value) {
     Object.defineProperty(this, 'emit', {value, configurable: true, writable: true});
@@ -26,8 +24,6 @@ Object.defineProperty(HTMLElement.prototype, 'emit', {set(value) {
     });
 }});"""
 """Counts how often Plotly draws each chart as a whole; it gives a chart ``emit`` before that."""
-COLUMN_FRAMES = """(gd.layout.shapes ?? []).filter(shape => shape.yref === 'y domain')
-    .map(shape => [shape.x0, shape.x1])"""
 
 
 def test_pictures_of_all_heads_choose_one(app: App, traced: Traced) -> None:
