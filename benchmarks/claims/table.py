@@ -348,6 +348,7 @@ CLAIMS = (
     *_OF_HEADS,
     *_OF_TASKS,
     *_APART,
+    *_BY_NORMS,
     *_OF_ZERO,
     *OF_LESSONS,
     *_OF_WRITING,
