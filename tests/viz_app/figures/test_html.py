@@ -13,14 +13,12 @@ import plotly.graph_objects as go
 import pytest
 from PIL import Image
 
-from headwise.viz_app.figures.html import lens_table, padding_rows, scale_legend, token_row
-from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.early import early_map
 from headwise.viz_app.figures.heads import mosaic
+from headwise.viz_app.figures.html import lens_table, padding_rows, scale_legend, token_row
 from headwise.viz_app.figures.maps import attention_map, vector_map
 from headwise.viz_app.figures.theme import DARK, LIGHT, Theme, text_on_weight, weight_colour
-from headwise.viz_app.figures.tokens import lens_table, padding_rows, scale_legend, token_row
 
 
 def texts(table: Element) -> list[list[str]]:
