@@ -145,7 +145,7 @@ def test_since_which_step(new_app: NewApp, run: TrainedRun, trace_at: Callable[.
     app.expect_address(step=str(step))
     stop(app)
     app.choose(training="heads")
-    with app.in_sight(".st-key-head_lines"):
+    with app.in_sight(".st-key-head-history"):
         app.page.locator(".st-key-head [role=radio]").nth(1).click()
     app.go_to("Translate")
     then = trace_at(step, SENTENCE)

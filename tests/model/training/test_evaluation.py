@@ -78,7 +78,7 @@ def test_loss_is_the_mean_over_all_target_tokens(
 
     figures = evaluate(model, tokenizers, PAIRS)
 
-    assert figures.html == tokens
+    assert figures.tokens == tokens
     loss = total / tokens
     assert figures.loss == near(loss, dtype=torch.float32)  # as the cross-entropy is
     perplexity = math.exp(loss)  # its derivative is the perplexity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,7 +37,7 @@ def tiny_preset(name: str) -> Transformer:
     tiny, like = tiny_config(), PRESETS[name].model
     sizes = ("source_vocab_size", "target_vocab_size", "n_encoder_layers", "n_decoder_layers")
     sizes += ("n_heads", "d_k", "d_model", "d_ff", "max_length")
-    options = vars(like) | {size: getattr(tiny, size) for size in sizes}
+    options = asdict(like) | {size: getattr(tiny, size) for size in sizes}
     if like.tied == "all":
         options["source_vocab_size"] = options["target_vocab_size"]
     return tiny_model(**options)

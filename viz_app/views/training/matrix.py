@@ -213,7 +213,9 @@ def _show_history(
         for name, text in told.items()
         if text
     ]
-    if rows:
+    if not rows:
+        return
+    with st.container(gap="xsmall", key="head-history"):
         st.markdown(
             f"**How {head_label(head)} came to be what it is**",
             help="At the last of these checkpoints, with values and their standard errors. A word "
@@ -239,8 +241,8 @@ def _told(measured: Mapping[int, Measures], say: Mapping[int, Say], name: str, h
     def write(phase: Phase) -> str:
         said = f"“{phase.said}”" if phase.said else "no clear pattern"
         if phase.first == phase.last:
-            return f"{said} at {at(phase.first)}"
-        return f"{said} from {at(phase.first)} to {at(phase.last)}"
+            return f"{said} at step {at(phase.first)}"
+        return f"{said} from step {at(phase.first)} to {at(phase.last)}"
 
     found = phases(
         {step: say[step](name, head, value) for step, value in values.items()},

@@ -297,7 +297,8 @@ def _show_translation(
     share = float(found.restored(np.array(dict(found.named())[chosen])))
     st.markdown(
         f"**A with it**, {_restored(found)} {share:+.2f}: {same}",
-        help="Written anew from its beginning, with the patch in the encoder."
+        help="Written anew from its beginning, with the patch in the encoder. The share is that of "
+        "the two words under the shared target, so that it can be small beside what is written."
         if is_of_encoder(chosen)
         else "The shared target is kept up to this position, where the patch is at its positions, "
         "and the translation goes on after them without one.",

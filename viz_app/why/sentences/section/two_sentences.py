@@ -181,8 +181,9 @@ def _choose_step(selection: Selection, pair: SentencePair, other: str) -> int:
     )
     help = (
         "Both sentences are given one of these, so that all else is equal. A click on a token asks "
-        f"about it, and gives both its translation; at first {at_first}. Tokens are shaded by "
-        "their probability after their own sentence."
+        f"about it, and gives both its translation; at first {at_first}. A dashed frame is where "
+        "the other one parts from it. Tokens are shaded by their probability after their own "
+        "sentence."
     )
     texts, owns = (selection.text.strip(), other), (pair.own_a, pair.own_b)
     with st.container(horizontal=True, key="pair-targets"):

@@ -130,7 +130,10 @@ def _show_bars(
     said = f"The bars sum to {account.parts.total:+.3f}."
     if wholes:
         note += f" “Whole” is {WHOLE_NOTE}"
-        said += f" ≠: {marks} whole effects differ from the bar in sign or by more than half."
+        said += (
+            f" ≠: {marks} whole effects differ from the bar in sign, or by more than half of the "
+            "larger."
+        )
     st.caption(said, help=note)
 
 
