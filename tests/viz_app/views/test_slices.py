@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from headwise.model.interface import Seq2SeqModel
 from headwise.viz_app.core.computed import Computed
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.views.shared import cache, slices
+from headwise.viz_app.views.training.checkpoints import coarse_first
 from tests.viz_app.views.driver import CATS, STEPS, Start, patch_views
 from tests.viz_app.views.test_heads import made_up
 
@@ -129,3 +131,13 @@ def test_a_section_that_is_drawn_again_loads_nothing(
     loaded.clear()
     app.run()
     assert (app.errors, loaded) == ([], [])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 16, 59, 60, 200])
+def test_however_few_checkpoints_are_drawn_they_are_spread_over_the_training(count: int) -> None:
+    steps = [100 * n for n in range(count)]
+    order = coarse_first(steps)
+    assert sorted(order) == steps
+    for taken in range(1, count + 1):
+        drawn = sorted([*order[:taken], steps[-1] + 100])
+        assert max(b - a for a, b in pairwise(drawn)) <= 4 * 100 * count / taken

@@ -31,7 +31,8 @@ def at_each(
 ) -> tuple[dict[int, Result], dict[int, str]]:
     """Compute something at each of the steps that are drawn, in slices, in a panel.
 
-    Progress stands where this is called. Some steps come ``first``.
+    Progress stands where this is called. Some steps come ``first``, then those that are spread over
+    the whole training, then those between them.
 
     Returns:
         What is there by now, in the order of the steps, and the errors of others as Markdown.
@@ -41,7 +42,7 @@ def at_each(
     problems: dict[int, str] = {}
 
     def compute_all(note_done: NoteDone) -> None:
-        for done, step in enumerate(dict.fromkeys([*first, *steps]), 1):
+        for done, step in enumerate(dict.fromkeys([*first, *coarse_first(steps)]), 1):
             try:
                 found[step] = compute(step)
             except USER_ERRORS as problem:
@@ -51,6 +52,15 @@ def at_each(
 
     in_slices("Checkpoints", compute_all, key=f"{key}-progress", times=2, first=_FIRST)
     return dict(sorted(found.items())), problems
+
+
+def coarse_first(steps: Sequence[int]) -> list[int]:
+    """Order steps so that however few are taken, they are spread over all of them.
+
+    They are every nth, for n that is halved down to 1.
+    """
+    strides = [2**n for n in reversed(range(len(steps).bit_length()))]
+    return list(dict.fromkeys(step for stride in strides for step in steps[::stride]))
 
 
 def say_left_out(problems: Mapping[int, str]) -> None:
