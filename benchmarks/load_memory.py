@@ -28,7 +28,7 @@ from benchmarks.load_session import Session, connected
 from benchmarks.report import Table, told
 from headwise.model.budget import MEMORY, parse_bytes
 from headwise.model.checkpoint import TrainedRun
-from headwise.viz_app.views.shared.target import BEAM_SIZES
+from headwise.viz_app.session.target import BEAM_SIZES
 
 LONG = {"target": " ".join("a" * 1_000)}
 """A translation of about as many tokens as the model takes."""

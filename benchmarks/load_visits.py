@@ -31,8 +31,8 @@ from benchmarks.load_server import Server, serving
 from benchmarks.load_session import Session, connected
 from benchmarks.report import Table, told
 from headwise.model.budget import MEMORY, parse_bytes
-from headwise.viz_app.views.shared.widgets import PAGE_TITLES
-from headwise.viz_app.views.state import CHOICES, parameter_of
+from headwise.viz_app.session.state import CHOICES, parameter_of
+from headwise.viz_app.session.widgets import PAGE_TITLES
 
 FILLED = 300
 """Addresses after which caches are full, and memory grows no more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,26 @@ FILES = sorted(
     for package in ("headwise", "model", "viz_app")
     for path in (ROOT / package).rglob("*.py")
 )
+
+
+def within(files: set[str], *places: str) -> set[str]:
+    """Those of the files that are one of some files, or inside one of some folders/."""
+    return {
+        file
+        for file in files
+        if any(file == place or (place[-1] == "/" and file.startswith(place)) for place in places)
+    }
+
+
+PAGES = {file.split("/")[1] for file in FILES if re.fullmatch(r"viz_app/\w+/page\.py", file)}
+SECTIONS = {
+    file
+    for file in within(set(FILES), *(f"viz_app/{page}/" for page in PAGES))
+    if re.fullmatch(r"viz_app/\w+/(\w+/section(/\w+)?|(?!choices|__init__|__main__)\w+)\.py", file)
+}
+"""Files that draw: those of a page itself, and the sections of its abilities."""
+DRAWN = SECTIONS | within(set(FILES), "viz_app/frame/", "viz_app/session/")
+"""Those, and what stands around them."""
 
 
 def imports_of(source: str, file: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.imports import FILES, ROOT, all_imports, imports_of
+from tests.imports import DRAWN, FILES, PAGES, ROOT, SECTIONS, all_imports, imports_of, within
 
 
 @pytest.mark.parametrize("name", ["model", "viz_app"])
@@ -34,21 +34,9 @@ def importers(module: str) -> set[str]:
     }
 
 
-def within(files: set[str], *places: str) -> set[str]:
-    """Those of the files that are one of some files, or inside one of some folders/."""
-    return {
-        file
-        for file in files
-        if any(file == place or (place[-1] == "/" and file.startswith(place)) for place in places)
-    }
-
-
-SECTIONS = {
-    file
-    for file in within(set(FILES), "viz_app/")
-    if re.fullmatch(r"viz_app/\w+/\w+/section(/\w+)?\.py", file)
-}
-ABILITIES = within(set(FILES), *(f"{file.partition('/section')[0]}/" for file in SECTIONS))
+ABILITIES = within(
+    set(FILES), *(f"{file.partition('/section')[0]}/" for file in SECTIONS if "/section" in file)
+)
 COMPUTE = ABILITIES - SECTIONS
 """Files of abilities: sections draw, and all others compute."""
 
@@ -86,12 +74,20 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
             "streamlit",
             [
                 *("viz_app/app.py", "viz_app/first_document.py", "viz_app/left_pages.py"),
-                "viz_app/script.py",
-                *("viz_app/views/", "viz_app/components/", *SECTIONS),
+                *("viz_app/script.py", "viz_app/components/", *DRAWN),
             ],
         ),
-        ("headwise.viz_app.views", ["viz_app/script.py", "viz_app/views/", *SECTIONS]),
-        ("headwise.viz_app.components", ["viz_app/views/", "viz_app/components/", *SECTIONS]),
+        (
+            "headwise.viz_app.session",
+            [
+                "viz_app/frame/",
+                "viz_app/session/",
+                *SECTIONS,
+                *(f"viz_app/{page}/choices.py" for page in PAGES),
+            ],
+        ),
+        ("headwise.viz_app.frame", ["viz_app/script.py", "viz_app/frame/"]),
+        ("headwise.viz_app.components", ["viz_app/session/", "viz_app/components/", *SECTIONS]),
     ],
 )
 def test_a_module_is_imported_in_its_places_only(module: str, places: list[str]) -> None:
@@ -115,11 +111,11 @@ def test_a_module_is_imported_in_its_places_only(module: str, places: list[str])
             "viz_app/lessons/",
             ["headwise.viz_app.figures", "headwise.viz_app.trace", "torch", "streamlit", "plotly"],
         ),
-        ("viz_app/api/", ["headwise.viz_app.views", "torch", "streamlit", "plotly"]),
+        ("viz_app/api/", ["headwise.viz_app.session", "torch", "streamlit", "plotly"]),
         (
             "viz_app/core/",
             [
-                *("headwise.viz_app.heads", "headwise.viz_app.why", "headwise.viz_app.views"),
+                *("headwise.viz_app.heads", "headwise.viz_app.why", "headwise.viz_app.session"),
                 *("streamlit", "plotly"),
             ],
         ),
@@ -172,34 +168,32 @@ def test_places_know_only_some_modules(places: tuple[str, ...], package: str, kn
     ],
 )
 def test_pages_run_models_through_the_caches_only(module: str) -> None:
-    allowed = {"viz_app/views/caches.py"}
-    assert within(importers(module), "viz_app/views/") <= allowed
+    assert importers(module) & DRAWN <= {"viz_app/session/caches.py"}
 
 
 def test_abilities_do_not_know_each_other() -> None:
-    folders = {file.partition("/section")[0] for file in SECTIONS}
+    folders = {file.partition("/section")[0] for file in SECTIONS if "/section" in file}
     assert folders
     for folder in folders:
         found = importers(f"headwise.{folder.replace('/', '.')}") & ABILITIES
         assert found - within(found, f"{folder}/") == set()
 
 
-def test_no_page_imports_another_page() -> None:
-    folder = ROOT / "viz_app" / "views"
-    pages = {path.parent.name for path in folder.glob("*/__init__.py")} - {"shared"}
-    assert len(pages) >= 6
-    for page in pages:
-        own = within(set(FILES), f"viz_app/views/{page}/", f"viz_app/{page}/")
-        others = set(FILES) - own
-        assert importers(f"headwise.viz_app.views.{page}") & others <= {
-            "viz_app/views/pages.py",
-            "viz_app/views/state.py",
-        }
-        assert importers(f"headwise.viz_app.views.{page}.page") == {"viz_app/views/pages.py"}
+def test_no_page_knows_another_page() -> None:
+    """The session knows what can be chosen on each, and the frame opens it."""
+    assert len(PAGES) >= 8
+    for page in PAGES:
+        package, own = f"headwise.viz_app.{page}", within(set(FILES), f"viz_app/{page}/")
+        pages = within(set(FILES) - own, *(f"viz_app/{page}/" for page in PAGES))
+        # "Heads by step" on one sentence asks about a word, as "Why" does.
+        assert importers(package) & pages <= {"viz_app/training/direct.py"}
+        assert importers(f"{package}.choices") - own <= {"viz_app/session/state.py"}
+        session = within(importers(package), "viz_app/session/")
+        assert session <= {"viz_app/session/state.py"}
 
 
 @pytest.mark.parametrize(
-    "module", ["torch", "plotly", "streamlit", "headwise.model", "headwise.viz_app.views"]
+    "module", ["torch", "plotly", "streamlit", "headwise.model", "headwise.viz_app.session"]
 )
 def test_these_modules_are_imported_somewhere(module: str) -> None:
     """Else the tests above would look for names that nobody uses."""
@@ -211,7 +205,7 @@ def test_these_modules_are_imported_somewhere(module: str) -> None:
     [
         (["viz_app/analysis/", "viz_app/figures/", "viz_app/lessons/"], {"torch", "streamlit"}),
         (
-            ["viz_app/views/model/", "viz_app/views/translate/"],
+            ["viz_app/model/", "viz_app/translate/"],
             {
                 *("accelerate", "datasets", "pyarrow", "sacrebleu", "tensorboard", "tyro"),
                 "transformers",  # only models of others need it

@@ -28,7 +28,7 @@ def _import_pages() -> None:
     """
     gc.disable()
     try:
-        import_module("headwise.viz_app.views.pages")
+        import_module("headwise.viz_app.frame.pages")
         from headwise.model.pretrained.checkpoints import is_pretrained
         from headwise.viz_app.served import served_models
 

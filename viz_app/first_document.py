@@ -33,7 +33,7 @@ def first_document() -> str:
     Where Streamlit has other programs than are known here, they are loaded when they are needed.
     """
     document = (_STREAMLIT / "index.html").read_text("utf-8")
-    style = (_HERE / "views/shared/frame.css").read_text("utf-8")
+    style = (_HERE / "frame/frame.css").read_text("utf-8")
     found = [path for name in _PROGRAMS for path in (_STREAMLIT / "static/js").glob(f"{name}.*.js")]
     loading = "".join(f'import("./static/js/{path.name}");' for path in found)
     # At the end, since Streamlit writes its own styles into the head.
@@ -48,7 +48,7 @@ def document_routes(under: str) -> list[BaseRoute]:
     document = first_document()
 
     before = f"/{under.strip('/')}" if under else ""
-    pages = {"", *(path.parent.name for path in _HERE.glob("views/*/page.py"))} - {_FIRST}
+    pages = {"", *(path.parent.name for path in _HERE.glob("*/page.py"))} - {_FIRST}
     typed = {*(pages - {""}), _FIRST, *GONE}
     typed |= {*map(str.capitalize, typed)}
 

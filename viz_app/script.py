@@ -13,6 +13,6 @@ st.set_page_config(
 )
 
 # This takes seconds where it is not imported yet; the page has its title meanwhile.
-from headwise.viz_app.views.pages import draw_page
+from headwise.viz_app.frame.pages import draw_page
 
 draw_page()

@@ -25,10 +25,9 @@ from headwise.model.transformer import Transformer
 from headwise.model.turning import ablate
 from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.head_ranking import rank_correlation
-from headwise.viz_app.analysis.positions import encodings
-from headwise.viz_app.analysis.question import first_difference
 from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.core.computed import Sentences
+from headwise.viz_app.lessons.question import first_difference
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
@@ -48,6 +47,7 @@ from headwise.viz_app.measuring.words import (
     source_word_numbers,
     word_numbers,
 )
+from headwise.viz_app.model.positions.angles import encodings
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate.given.found import unrelated
 from headwise.viz_app.why.sentences.correspondence import corresponding

@@ -35,8 +35,8 @@ from benchmarks.load_session import apart, connected
 from benchmarks.models import sharp_run
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.session.widgets import PAGE_TITLES
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.views.shared.widgets import PAGE_TITLES
 from tests.floats import near
 
 CATS, DOGS = "We saw three black cats on the white roof.", "Do you know those dogs?"

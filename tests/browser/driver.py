@@ -28,7 +28,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from headwise.model.interface import Head, Kind
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.views.state import CHOICES, parameter_of
+from headwise.viz_app.session.state import CHOICES, parameter_of
 from tests.floats import rounding
 
 ANOTHER_PASS = rounding(np.float32, 1)

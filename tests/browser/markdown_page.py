@@ -8,7 +8,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from headwise.viz_app.served import runs_folder
-from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.session.markdown import escape_markdown
 
 PLACES: dict[str, Callable[[str], object]] = {
     "markdown": st.markdown,

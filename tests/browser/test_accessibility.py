@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 import pytest
 
-from headwise.viz_app.views.model import Section
-from headwise.viz_app.views.training import Section as TrainingSection
+from headwise.viz_app.model.choices import Section
+from headwise.viz_app.training.choices import Section as TrainingSection
 from tests.browser.driver import NewApp
 from tests.browser.faults import faults_of
 

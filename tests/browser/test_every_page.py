@@ -13,7 +13,7 @@ from benchmarks.parts.web_vitals import OBSERVE, jumped
 from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.panels import SECONDS_BETWEEN_LOOKS
+from headwise.viz_app.session.panels import SECONDS_BETWEEN_LOOKS
 from tests.browser.driver import App, NewApp, Traced, rgb
 
 pytestmark = pytest.mark.release

@@ -1,6 +1,6 @@
 """Lessons as people do them: answered wrongly and then rightly, by clicks, by keyboard, on paper.
 
-All of them are gone through without a browser in ``tests/viz_app/views/test_lessons.py``.
+All of them are gone through without a browser in ``tests/viz_app/pages/test_lessons.py``.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from headwise.viz_app.analysis.question import Asked, Place, Question
-from headwise.viz_app.analysis.questions import ask, read_parameters
+from headwise.viz_app.lessons.question import Asked, Place, Question
+from headwise.viz_app.lessons.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
-from headwise.viz_app.views.shared.lessons import way_of
-from headwise.viz_app.views.state import View, decode
+from headwise.viz_app.session.lessons import way_of
+from headwise.viz_app.session.state import View, decode
 from tests.browser.driver import App, NewApp
 from tests.viz_app.lessons.asked import asked_of
 

@@ -1,6 +1,6 @@
 """Pages are what the address says, and what is pointed at lights up wherever else it is drawn.
 
-All choices are made without a browser in ``tests/viz_app/views/test_links.py``, and at random by
+All choices are made without a browser in ``tests/viz_app/pages/test_links.py``, and at random by
 ``tests/robustness/walk.py``.
 """
 
@@ -16,9 +16,9 @@ from playwright.sync_api import expect
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.embeddings import cosine_similarity
-from headwise.viz_app.analysis.inside import follow_head
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.inside.steps.follow import follow_head
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from headwise.model.checkpoint import CHECKPOINTS, open_trained_run, steps_of
 from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.views.shared.panels import SECONDS_BETWEEN_LOOKS
+from headwise.viz_app.session.panels import SECONDS_BETWEEN_LOOKS
 from tests.browser.driver import App, NewApp
 from tests.imports import ROOT
 from tests.tiny import start_training, tiny_training

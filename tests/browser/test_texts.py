@@ -15,7 +15,7 @@ from headwise.model.checkpoint import open_trained_run
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.views.translate.shown_map import MOST_LABELLED
+from headwise.viz_app.translate.shown_map import MOST_LABELLED
 from tests.browser.conftest import PORT
 from tests.browser.driver import App, NewApp, Traced
 from tests.robustness import tiny_run

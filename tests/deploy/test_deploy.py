@@ -21,8 +21,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from headwise.viz_app.views.shared.view import MOST_BYTES_IN_ADDRESS
-from headwise.viz_app.views.shared.widgets import PageName
+from headwise.viz_app.session.view import MOST_BYTES_IN_ADDRESS
+from headwise.viz_app.session.widgets import PageName
 from tests.deploy.replicas import CONFIGURATION, proxying
 from tests.imports import ROOT
 

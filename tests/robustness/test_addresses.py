@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import load_weights, open_trained_run, save_weights
-from headwise.viz_app.views.state import CHOICES, parameter_of
+from headwise.viz_app.session.state import CHOICES, parameter_of
 from tests.imports import ROOT
 from tests.robustness.outcomes import outcomes_of
 from tests.robustness.tiny_run import STEP, make_run
-from tests.viz_app.views.driver import open_page
+from tests.viz_app.pages.driver import open_page
 
 Value = str | list[str]
 

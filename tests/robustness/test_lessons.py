@@ -12,8 +12,8 @@ import pytest
 from hypothesis import strategies as st
 
 from headwise.viz_app.lessons.reading import SHIPPED, LessonError, read_lesson, read_lessons
-from headwise.viz_app.views.shared.lessons import check_step, view_of
-from headwise.viz_app.views.shared.markdown import lesson_markdown
+from headwise.viz_app.session.lessons import check_step, view_of
+from headwise.viz_app.session.markdown import lesson_markdown
 from tests.robustness.corruptions import of_bytes
 from tests.robustness.outcomes import outcomes_of
 from tests.robustness.test_corrupted_files import limited

@@ -21,9 +21,9 @@ from headwise.model.translate import TranslateArguments, translate_lines
 from headwise.model.validation import LONGEST_TEXT
 from headwise.viz_app.lessons.reading import LessonError, read_lesson
 from headwise.viz_app.measuring.batches import LeftOutCounts, encode_pair
+from headwise.viz_app.session.state import decode
 from headwise.viz_app.trace.saved import read_trace
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.views.state import decode
 from tests.imports import ROOT
 from tests.robustness.damages import CASES, QUICK
 from tests.robustness.limits import holds

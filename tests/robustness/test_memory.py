@@ -46,7 +46,7 @@ from headwise.viz_app.trace.attention import run_attention, target_log_probabili
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.model.budget import used
-from headwise.viz_app.views.shared.memory import give_back, use_few_arenas
+from headwise.viz_app.session.memory import give_back, use_few_arenas
 
 torch.set_num_threads(1)
 use_few_arenas()

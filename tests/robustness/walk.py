@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from benchmarks.chromium import chromium
 from benchmarks.load_server import serving
-from headwise.viz_app.views.state import CHOICES, parameter_of
+from headwise.viz_app.session.state import CHOICES, parameter_of
 from tests.browser.driver import App, cited_view
 
 SCREEN: ViewportSize = {"width": 1440, "height": 7000}

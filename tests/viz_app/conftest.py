@@ -66,7 +66,7 @@ def no_browser() -> Iterator[None]:
     Nor does a thread drop what is kept since nobody is connected, whichever test runs meanwhile;
     and Python's garbage is not collected after each computation, nor looked for in what is loaded.
     """
-    from headwise.viz_app.views.shared import memory, turns
+    from headwise.viz_app.session import memory, turns
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(turns, "PAUSE", 0.0)

@@ -16,7 +16,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from headwise.viz_app.left_pages import LeftPages, keep_threads_apart
 from headwise.viz_app.moved import moved
-from headwise.viz_app.views.state import decode, encode
+from headwise.viz_app.session.state import decode, encode
 
 LARGE = 2**20
 """More bytes than a message has that says which page begins."""

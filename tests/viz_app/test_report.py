@@ -38,7 +38,7 @@ from headwise.viz_app.why.word.account import run_account
 from headwise.viz_app.why.word.effects import run_whole_effects
 from headwise.viz_app.why.word.report import account_to_html
 from tests.floats import rounding
-from tests.viz_app.views.driver import array
+from tests.viz_app.pages.driver import array
 
 if TYPE_CHECKING:
     from tests.viz_app.conftest import HtmlPage

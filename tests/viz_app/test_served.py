@@ -50,9 +50,9 @@ from headwise.viz_app.served import (
     served_models,
     served_placement,
 )
-from headwise.viz_app.views.shared.widgets import PAGE_TITLES
+from headwise.viz_app.session.widgets import PAGE_TITLES
 from tests.imports import ROOT
-from tests.viz_app.views.driver import break_file, without_weights
+from tests.viz_app.pages.driver import break_file, without_weights
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """Computations that are declared once: pages, the shell and Python ask for them by declaration.
 
 A declared function can be called as any other. What it is of says what is asked for besides:
-a model's weights, one traced sentence, or sentences of a corpus. ``views/shared/asked.py`` computes
+a model's weights, one traced sentence, or sentences of a corpus. ``session/asked.py`` computes
 it once for all sessions of the app, ``export.py`` writes it to a file.
 """
 

@@ -1,1 +1,1 @@
-"""Abilities of the page Errors, a folder each; what they compute is in ``analysis/``."""
+"""The page Errors: what a run translates badly, and which of two translations it prefers."""

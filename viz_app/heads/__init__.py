@@ -1,1 +1,1 @@
-"""Abilities of the page Heads, a folder each: what is computed, its words, and its section."""
+"""The page Heads: what each head does over a corpus, and with other heads."""

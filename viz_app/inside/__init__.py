@@ -1,1 +1,1 @@
-"""Abilities of the page Inside a head, a folder each: what is computed, words, and its section."""
+"""The page Inside a head: one query through a layer, and the parts of a score."""

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 from pydantic import ValidationError
 
 from headwise.model.files import CheckpointError, lines_of, read_bytes
-from headwise.viz_app.analysis.questions import KINDS, read_parameters, way_on
+from headwise.viz_app.lessons.questions import KINDS, read_parameters, way_on
 from headwise.viz_app.lessons.records import Lesson, Step, names_in
 from headwise.viz_app.moved import moved
 

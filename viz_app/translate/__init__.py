@@ -1,1 +1,1 @@
-"""Abilities of the page Translate, a folder each: what is computed, words, and its section."""
+"""The page Translate: a translation, and what every head did for it."""

@@ -1,1 +1,1 @@
-"""Abilities of the page *Why*, and ``python -m headwise.viz_app.why``, which writes an account."""
+"""The page Why, and ``python -m headwise.viz_app.why``, which writes an account of a word."""

@@ -27,7 +27,6 @@ from headwise.viz_app.analysis.attention import (
     pool_mask,
     to_words,
 )
-from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.analysis.rollout import (
     map_of_heads,
     mean_of_heads,
@@ -36,6 +35,7 @@ from headwise.viz_app.analysis.rollout import (
     value_weighted,
     weights_of,
 )
+from headwise.viz_app.model.masks.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.records.trace import Tokens, Trace, Word
 from tests.floats import assert_near, near
 

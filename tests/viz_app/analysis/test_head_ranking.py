@@ -8,12 +8,6 @@ import re
 import numpy as np
 
 from headwise.model.interface import Kind
-from headwise.viz_app.analysis.failures import (
-    FAILURE_DESCRIPTIONS,
-    compare_with_chrf,
-    shares_below,
-    worst_first,
-)
 from headwise.viz_app.analysis.head_ranking import (
     correlation_in_words,
     emergence,
@@ -24,6 +18,12 @@ from headwise.viz_app.analysis.head_ranking import (
     rank_correlation,
     rank_heads,
     rank_ranges,
+)
+from headwise.viz_app.errors.sentences.failures import (
+    FAILURE_DESCRIPTIONS,
+    compare_with_chrf,
+    shares_below,
+    worst_first,
 )
 from headwise.viz_app.records.measures import FAILURES
 from headwise.viz_app.records.trace import Floats

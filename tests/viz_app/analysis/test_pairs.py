@@ -11,15 +11,6 @@ import pytest
 from scipy.stats import binomtest
 
 from headwise.model.interface import Head
-from headwise.viz_app.analysis.paired import (
-    all_costs,
-    changed,
-    cost_change,
-    difference_errors,
-    resampled_change_errors,
-    resampled_errors,
-    stand_apart,
-)
 from headwise.viz_app.analysis.pairs import (
     AccuracyLoss,
     accuracy,
@@ -28,6 +19,15 @@ from headwise.viz_app.analysis.pairs import (
     failing_pairs,
     groups_of,
     paired_difference,
+)
+from headwise.viz_app.heads.atlas.paired import (
+    all_costs,
+    changed,
+    cost_change,
+    difference_errors,
+    resampled_change_errors,
+    resampled_errors,
+    stand_apart,
 )
 from headwise.viz_app.records.pairs import ContrastivePair, PairScores, outcomes
 from tests.floats import near

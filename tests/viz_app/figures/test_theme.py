@@ -56,7 +56,7 @@ def test_themes_have_names_and_all_their_colours_are_rrggbb(theme: Theme) -> Non
 
 def test_the_style_of_all_pages_has_its_colours_from_the_theme(theme: Theme) -> None:
     given = page_style(theme)
-    style = (Path(viz_app.__file__).parent / "views/shared/frame.css").read_text("utf-8")
+    style = (Path(viz_app.__file__).parent / "frame/frame.css").read_text("utf-8")
     named, own = (set(re.findall(rule, style)) for rule in (r"var\(--([\w-]+)", r"--([\w-]+):"))
     assert named - own - {"field", "page"} <= given.keys()
     assert contrast(given["on-allowed"], given["allowed"]) >= 4.5

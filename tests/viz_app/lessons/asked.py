@@ -16,18 +16,18 @@ from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate
 from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.question import Asked, Compared, first_difference, most_changed_row
 from headwise.viz_app.core.circuits import score_parts
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary, values_here
+from headwise.viz_app.frame.lesson_panel import shown_on
+from headwise.viz_app.lessons.question import Asked, Compared, first_difference, most_changed_row
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.session.lessons import view_of
+from headwise.viz_app.session.state import View
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.views.shared.lesson_panel import shown_on
-from headwise.viz_app.views.shared.lessons import view_of
-from headwise.viz_app.views.state import View
 from headwise.viz_app.why.sentences.correspondence import stretch_labels
 from headwise.viz_app.why.sentences.patches import run_patching
 from headwise.viz_app.why.sentences.patching import PatchedPair

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
+from headwise.viz_app.lessons.questions import KINDS, ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED as LESSONS
 from headwise.viz_app.lessons.reading import read_lessons
 from headwise.viz_app.lessons.records import Lesson

@@ -15,7 +15,7 @@ from headwise.model.masks import PADDING
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
-from headwise.viz_app.analysis.inside import deviations
+from headwise.viz_app.inside.steps.follow import deviations
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.trace.layer import run_layer_trace

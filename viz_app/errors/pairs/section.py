@@ -19,17 +19,17 @@ from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart
 from headwise.viz_app.figures.curves import accuracy_charts
 from headwise.viz_app.measuring.pair_files import pairs_path, shipped_pairs
 from headwise.viz_app.records.pairs import AccuracyCurve, ContrastivePair, MeasuredPairs
-from headwise.viz_app.views.caches import Run
-from headwise.viz_app.views.shared.cache import cached, stamp_if_there
-from headwise.viz_app.views.shared.errors import show_user_errors
-from headwise.viz_app.views.shared.head_choice import choices_for, head_label
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measures import list_steps, measure_command
-from headwise.viz_app.views.shared.pairs import RunPairs, pairs_of
-from headwise.viz_app.views.shared.panels import note_files, panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.vocabulary import token_name
-from headwise.viz_app.views.shared.widgets import (
+from headwise.viz_app.session.cache import cached, stamp_if_there
+from headwise.viz_app.session.caches import Run
+from headwise.viz_app.session.errors import show_user_errors
+from headwise.viz_app.session.head_choice import choices_for, head_label
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.measures import list_steps, measure_command
+from headwise.viz_app.session.pairs import RunPairs, pairs_of
+from headwise.viz_app.session.panels import note_files, panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.vocabulary import token_name
+from headwise.viz_app.session.widgets import (
     THE_HEAD_ALONE,
     choose_from_list,
     choose_one,

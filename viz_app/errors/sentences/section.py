@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
 from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
+from headwise.viz_app.errors.sentences.failures import (
+    FAILURE_DESCRIPTIONS,
+    compare_with_chrf,
+    worst_first,
+)
 from headwise.viz_app.records.measures import FAILURES, Measures
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measures import measures_of, show_measure_state, targets_of
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.vocabulary import special_tokens_of
-from headwise.viz_app.views.shared.widgets import choose_one, open_page
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.measures import measures_of, show_measure_state, targets_of
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.vocabulary import special_tokens_of
+from headwise.viz_app.session.widgets import choose_one, open_page
 
 _MOST = 50
 """Most sentences that are listed."""

@@ -13,14 +13,14 @@ from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.alike.maps import AlikeHead, heads_alike
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.caches import Run, runs_beside, weights_of
-from headwise.viz_app.views.shared.asked import ask_sentences
-from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
-from headwise.viz_app.views.shared.panels import note_files, panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
-from headwise.viz_app.views.shared.view import change_view, view
-from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_heading
+from headwise.viz_app.session.asked import ask_sentences
+from headwise.viz_app.session.caches import Run, runs_beside, weights_of
+from headwise.viz_app.session.head_choice import choices_for, chosen_head, head_label
+from headwise.viz_app.session.panels import note_files, panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import NoteDone, in_slices
+from headwise.viz_app.session.view import change_view, view
+from headwise.viz_app.session.widgets import choose_one, open_page, show_heading
 
 _MOST_STEPS = 8
 """Other checkpoints that are compared; of more, some that are spread evenly."""

@@ -22,16 +22,16 @@ from headwise.viz_app.heads.composition.scores import (
     composition,
 )
 from headwise.viz_app.measuring.wording import with_error
-from headwise.viz_app.views.caches import trace_of, weights_sha256
-from headwise.viz_app.views.shared.asked import ask_trace, ask_weights
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.download import offer_record
-from headwise.viz_app.views.shared.head_choice import choices_for, head_label, map_arguments
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import each_in_slices
-from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, checked, control
-from headwise.viz_app.views.shared.widgets import show_figure, show_link
+from headwise.viz_app.session.asked import ask_trace, ask_weights
+from headwise.viz_app.session.cache import cached
+from headwise.viz_app.session.caches import trace_of, weights_sha256
+from headwise.viz_app.session.download import offer_record
+from headwise.viz_app.session.head_choice import choices_for, head_label, map_arguments
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import each_in_slices
+from headwise.viz_app.session.view import WHOLE_PAGE, change_view, checked, control
+from headwise.viz_app.session.widgets import show_figure, show_link
 
 _KEY = "heads_feed"
 _MOST = 30

@@ -28,18 +28,18 @@ from headwise.viz_app.heads.dictionary.scores import (
 )
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.caches import Run, trace_of, weights_of
-from headwise.viz_app.views.shared.asked import ask_sentences, ask_trace
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.download import offer_record
-from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
-from headwise.viz_app.views.shared.measures import measures_of
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import each_in_slices
-from headwise.viz_app.views.shared.view import change_view, control, view
-from headwise.viz_app.views.shared.widgets import THE_HEAD_ALONE, choose_one, open_page, show_figure
-from headwise.viz_app.views.shared.written import dictionary_of
+from headwise.viz_app.session.asked import ask_sentences, ask_trace
+from headwise.viz_app.session.cache import cached
+from headwise.viz_app.session.caches import Run, trace_of, weights_of
+from headwise.viz_app.session.download import offer_record
+from headwise.viz_app.session.head_choice import choices_for, chosen_head, head_label
+from headwise.viz_app.session.measures import measures_of
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import each_in_slices
+from headwise.viz_app.session.view import change_view, control, view
+from headwise.viz_app.session.widgets import THE_HEAD_ALONE, choose_one, open_page, show_figure
+from headwise.viz_app.session.written import dictionary_of
 
 _HELD_NOTE = (
     "A head that looks at a token adds α v W_O to the stream. v W_O is taken through the norms "

@@ -27,17 +27,17 @@ from headwise.viz_app.heads.plane.vectors import (
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.caches import weights_sha256
-from headwise.viz_app.views.shared.asked import ask_sentences
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.example_rows import open_row
-from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import each_in_slices
-from headwise.viz_app.views.shared.view import change_view, view
-from headwise.viz_app.views.shared.vocabulary import vocabulary_of
-from headwise.viz_app.views.shared.widgets import choose_one, show_figure
+from headwise.viz_app.session.asked import ask_sentences
+from headwise.viz_app.session.cache import cached
+from headwise.viz_app.session.caches import weights_sha256
+from headwise.viz_app.session.example_rows import open_row
+from headwise.viz_app.session.head_choice import chosen_head, head_label
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import each_in_slices
+from headwise.viz_app.session.view import change_view, view
+from headwise.viz_app.session.vocabulary import vocabulary_of
+from headwise.viz_app.session.widgets import choose_one, show_figure
 
 _SENTENCES, _MOST_POINTS = 60, 1_500
 """Most sentences of the sample, and most queries and keys of them together."""

@@ -12,16 +12,16 @@ from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.shared.asked import ask_sentences
-from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.example_rows import marked_row, open_row
-from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
-from headwise.viz_app.views.shared.measures import targets_of
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import in_slices
-from headwise.viz_app.views.shared.view import change_view, control, view
-from headwise.viz_app.views.shared.widgets import choose_from_list, choose_one
+from headwise.viz_app.session.asked import ask_sentences
+from headwise.viz_app.session.errors import describe_error
+from headwise.viz_app.session.example_rows import marked_row, open_row
+from headwise.viz_app.session.head_choice import chosen_head, head_label
+from headwise.viz_app.session.measures import targets_of
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import in_slices
+from headwise.viz_app.session.view import change_view, control, view
+from headwise.viz_app.session.widgets import choose_from_list, choose_one
 
 _NAMES: dict[WantedKeys, str] = {
     "token": "a token",

@@ -9,10 +9,10 @@ from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.together.cost import JointCost, joint_cost
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.views.shared.asked import ask_sentences
-from headwise.viz_app.views.shared.head_choice import choose_heads, head_label
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.session.asked import ask_sentences
+from headwise.viz_app.session.head_choice import choose_heads, head_label
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
 
 
 @panel("heads_together")

@@ -17,13 +17,13 @@ from headwise.viz_app.inside.scores.table import (
     word_or_place,
 )
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.asked import ask_trace
-from headwise.viz_app.views.shared.download import Files
-from headwise.viz_app.views.shared.head_choice import chosen_head
-from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, view
-from headwise.viz_app.views.shared.widgets import (
+from headwise.viz_app.session.asked import ask_trace
+from headwise.viz_app.session.download import Files
+from headwise.viz_app.session.head_choice import chosen_head
+from headwise.viz_app.session.markdown import escape_markdown, power_of_ten
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.view import change_view, view
+from headwise.viz_app.session.widgets import (
     choose_from_list,
     choose_one,
     clicked_value,

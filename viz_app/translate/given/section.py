@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.session.asked import ask_sentences
+from headwise.viz_app.session.measures import measures_of
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.target import total_log_probability
 from headwise.viz_app.translate.given.found import reference_scores
-from headwise.viz_app.views.shared.asked import ask_sentences
-from headwise.viz_app.views.shared.measures import measures_of
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import total_log_probability
 
 
 def beside_references(selection: Selection, trace: Trace) -> str:

@@ -7,21 +7,21 @@ import streamlit as st
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Row, row_table
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.session.asked import ask_slowly
+from headwise.viz_app.session.caches import weights_of
+from headwise.viz_app.session.head_choice import choices_for, chosen_head, head_label
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import in_slices
+from headwise.viz_app.session.view import WHOLE_PAGE, change_view, view
+from headwise.viz_app.session.widgets import show_heading
+from headwise.viz_app.translate.shown_map import HEAD_PANELS
 from headwise.viz_app.translate.sinks.found import (
     SINK_NOTE,
     find_sinks,
     rest_without_content,
     sink_effects,
 )
-from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.shared.asked import ask_slowly
-from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import in_slices
-from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, view
-from headwise.viz_app.views.shared.widgets import show_heading
-from headwise.viz_app.views.translate.shown_map import HEAD_PANELS
 
 
 def show_sinks(selection: Selection, trace: Trace) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from headwise.viz_app.analysis.question import Asked, Choice, Place, Question, limited
+from headwise.viz_app.lessons.question import Asked, Choice, Place, Question, limited
 
 if TYPE_CHECKING:
     from headwise.viz_app.why.sentences.patching import PatchedPair

@@ -15,7 +15,7 @@ import numpy as np
 from headwise.model.interface import parse_head
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.labels import KIND_NAMES, head_of, numbered, part_label, token_labels
-from headwise.viz_app.analysis.question import Asked, Choice, Compared, Question, limited, numbers
+from headwise.viz_app.lessons.question import Asked, Choice, Compared, Question, limited, numbers
 from headwise.viz_app.records.trace import Tokens
 
 _ALIKE = 0.005

@@ -7,16 +7,16 @@ import streamlit as st
 
 from headwise.viz_app.analysis.labels import KIND_NAMES, part_label, token_labels
 from headwise.viz_app.figures.maps import share_map
-from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.shared.asked import ask_trace, so_far
-from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.log import log_refusal
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import in_slices
-from headwise.viz_app.views.shared.target import show_target_text
-from headwise.viz_app.views.shared.view import change_view, control, view
-from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
+from headwise.viz_app.session.asked import ask_trace, so_far
+from headwise.viz_app.session.caches import weights_of
+from headwise.viz_app.session.errors import describe_error
+from headwise.viz_app.session.log import log_refusal
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import in_slices
+from headwise.viz_app.session.target import show_target_text
+from headwise.viz_app.session.view import change_view, control, view
+from headwise.viz_app.session.widgets import clicked_value, show_figure
 from headwise.viz_app.why.sentences.patches import run_patched_translation, run_patching
 from headwise.viz_app.why.sentences.patching import (
     SUBLAYERS,

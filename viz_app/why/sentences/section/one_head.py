@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.figures.maps import attention_map, difference_map
-from headwise.viz_app.views.shared.head_choice import choose_head, head_label, map_arguments
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.widgets import show_figure
+from headwise.viz_app.session.head_choice import choose_head, head_label, map_arguments
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.widgets import show_figure
 from headwise.viz_app.why.sentences.correspondence import difference_where_corresponding, places_of
 from headwise.viz_app.why.sentences.section.pair import SentencePair
 

@@ -13,14 +13,14 @@ from pydantic import TypeAdapter
 from headwise.model.files import lines_of
 from headwise.model.interface import Description
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Run, Weights, trace_of, weights_of
-from headwise.viz_app.views.shared.asked import ask_slowly, ask_weights_of
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.download import Files
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone
-from headwise.viz_app.views.shared.view import view
-from headwise.viz_app.views.shared.vocabulary import SideVocabulary, find_token, vocabulary_of
+from headwise.viz_app.session.asked import ask_slowly, ask_weights_of
+from headwise.viz_app.session.cache import cached
+from headwise.viz_app.session.caches import Run, Weights, trace_of, weights_of
+from headwise.viz_app.session.download import Files
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import NoteDone
+from headwise.viz_app.session.view import view
+from headwise.viz_app.session.vocabulary import SideVocabulary, find_token, vocabulary_of
 from headwise.viz_app.why.sentences.correspondence import (
     Stretch,
     corresponding,

@@ -9,12 +9,12 @@ import streamlit as st
 
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.figures.maps import share_map
-from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, each_in_slices, in_slices
-from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view, control
-from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
+from headwise.viz_app.session.cache import cached
+from headwise.viz_app.session.caches import weights_of
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import NoteDone, each_in_slices, in_slices
+from headwise.viz_app.session.view import WHOLE_PAGE, change_view, control
+from headwise.viz_app.session.widgets import choose_one, clicked_value, show_figure
 from headwise.viz_app.why.sentences.patching import (
     PATCH_MAPS,
     Doubles,

@@ -12,28 +12,16 @@ from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.shared.errors import show_error
-from headwise.viz_app.views.shared.inspector import inspecting
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import describe_ending, target_buttons
-from headwise.viz_app.views.shared.view import (
-    WHOLE_PAGE,
-    change_view,
-    checked,
-    control,
-    fill_in,
-    view,
-)
-from headwise.viz_app.views.shared.vocabulary import (
-    TOKEN_HELP,
-    target_labels,
-    token_name,
-    vocabulary_of,
-)
-from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.session.caches import weights_of
+from headwise.viz_app.session.errors import show_error
+from headwise.viz_app.session.inspector import inspecting
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.target import describe_ending, target_buttons
+from headwise.viz_app.session.view import WHOLE_PAGE, change_view, checked, control, fill_in, view
+from headwise.viz_app.session.vocabulary import TOKEN_HELP, target_labels, token_name, vocabulary_of
+from headwise.viz_app.session.widgets import choose_one
 from headwise.viz_app.why.sentences.patching import Patching
 from headwise.viz_app.why.sentences.section.maps import say_stopped, show_patching
 from headwise.viz_app.why.sentences.section.one_head import show_pair_maps

@@ -13,10 +13,10 @@ from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.map_cells import map_cells
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.head_choice import head_label, map_arguments, token_axes
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, view
-from headwise.viz_app.views.shared.widgets import show_figure
+from headwise.viz_app.session.head_choice import head_label, map_arguments, token_axes
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.view import change_view, view
+from headwise.viz_app.session.widgets import show_figure
 
 _MAP_WIDTH = 450
 """Pixels that the map has in a window of 1,280."""

@@ -12,14 +12,14 @@ from headwise.model.turned import LEAST_STRENGTH, MOST_STRENGTH, PinnedRow, Turn
 from headwise.viz_app.analysis.labels import OFF_NOTE, next_token_label, token_labels
 from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import beam_of, trace_of
-from headwise.viz_app.views.shared.head_choice import choose_head, head_label, turned_label
-from headwise.viz_app.views.shared.inspector import inspecting
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import show_target, total_log_probability
-from headwise.viz_app.views.shared.view import change_view, checked, control_part, view
-from headwise.viz_app.views.shared.widgets import show_heading
+from headwise.viz_app.session.caches import beam_of, trace_of
+from headwise.viz_app.session.head_choice import choose_head, head_label, turned_label
+from headwise.viz_app.session.inspector import inspecting
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.target import show_target, total_log_probability
+from headwise.viz_app.session.view import change_view, checked, control_part, view
+from headwise.viz_app.session.widgets import show_heading
 from headwise.viz_app.why.turn.section.pinning import fits, label_of, show_map_to_pin, without
 
 _STEP, _DECIMALS = 0.05, 2

@@ -8,12 +8,12 @@ from dataclasses import replace
 import streamlit as st
 
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Run
-from headwise.viz_app.views.shared.asked import ask_trace
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import each_in_slices
-from headwise.viz_app.views.shared.view import control, view
-from headwise.viz_app.views.shared.vocabulary import (
+from headwise.viz_app.session.asked import ask_trace
+from headwise.viz_app.session.caches import Run
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import each_in_slices
+from headwise.viz_app.session.view import control, view
+from headwise.viz_app.session.vocabulary import (
     TOKEN_HELP,
     find_token,
     offered_in,

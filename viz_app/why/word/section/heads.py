@@ -14,20 +14,15 @@ from headwise.viz_app.analysis.labels import KIND_NAMES, count_of, token_labels
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.asked import ask_trace
-from headwise.viz_app.views.shared.head_choice import (
-    choices_for,
-    chosen_head,
-    head_label,
-    map_arguments,
-)
-from headwise.viz_app.views.shared.inspector import inspector
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.turns import let_browser_draw
-from headwise.viz_app.views.shared.view import view
-from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
+from headwise.viz_app.session.asked import ask_trace
+from headwise.viz_app.session.head_choice import choices_for, chosen_head, head_label, map_arguments
+from headwise.viz_app.session.inspector import inspector
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.turns import let_browser_draw
+from headwise.viz_app.session.view import view
+from headwise.viz_app.session.widgets import clicked_value, show_figure
 from headwise.viz_app.why.word.account import Account, run_cell
 from headwise.viz_app.why.word.bars import (
     MOST_OF_ENCODER,

@@ -13,18 +13,18 @@ from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.measuring.tensor_files import neurons_path, read_neurons
 from headwise.viz_app.records.measures import Sentence, StrongestSentences
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import weights_sha256
-from headwise.viz_app.views.shared.asked import ask_trace
-from headwise.viz_app.views.shared.cache import cached, stamp_of
-from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.log import log_refusal
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
-from headwise.viz_app.views.shared.measures import corpus_options, measure_command
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, view
-from headwise.viz_app.views.shared.vocabulary import target_labels
-from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, open_page, show_figure
+from headwise.viz_app.session.asked import ask_trace
+from headwise.viz_app.session.cache import cached, stamp_of
+from headwise.viz_app.session.caches import weights_sha256
+from headwise.viz_app.session.errors import describe_error
+from headwise.viz_app.session.log import log_refusal
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.marked_text import marked_text, whole_tokens
+from headwise.viz_app.session.measures import corpus_options, measure_command
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.view import change_view, view
+from headwise.viz_app.session.vocabulary import target_labels
+from headwise.viz_app.session.widgets import choose_one, clicked_value, open_page, show_figure
 from headwise.viz_app.why.word.account import Account, Parts, run_drivers, run_neuron_words
 from headwise.viz_app.why.word.bars import bar_arguments, largest_bars, neuron_bars
 

@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.view import change_view
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.section.asked import asked_account
 

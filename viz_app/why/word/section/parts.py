@@ -11,20 +11,20 @@ from headwise.viz_app.analysis.labels import count_of, head_of
 from headwise.viz_app.figures.bars import bar_chart, signed_text
 from headwise.viz_app.figures.parts import waterfall
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.saved import npz_of
-from headwise.viz_app.views.caches import weights_of
-from headwise.viz_app.views.shared.asked import ask_slowly
-from headwise.viz_app.views.shared.download import Files
-from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.slices import NoteDone, in_slices
-from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
-from headwise.viz_app.views.shared.widgets import (
+from headwise.viz_app.session.asked import ask_slowly
+from headwise.viz_app.session.caches import weights_of
+from headwise.viz_app.session.download import Files
+from headwise.viz_app.session.head_choice import choices_for, chosen_head
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import NoteDone, in_slices
+from headwise.viz_app.session.view import change_view, control, redraw_all, view
+from headwise.viz_app.session.widgets import (
     choose_on_slider,
     choose_one,
     clicked_value,
     show_figure,
 )
+from headwise.viz_app.trace.saved import npz_of
 from headwise.viz_app.why.word.account import WHOLE_NOTE, Account, WholeEffects
 from headwise.viz_app.why.word.bars import (
     DIRECT,

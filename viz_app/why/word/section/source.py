@@ -10,10 +10,10 @@ from headwise.viz_app.analysis.labels import word_labels
 from headwise.viz_app.components.row_table import Bar, Cell, Row, row_table
 from headwise.viz_app.figures.bars import signed_text
 from headwise.viz_app.records.trace import Doubles, Trace
-from headwise.viz_app.views.shared.asked import ask_trace
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import view
+from headwise.viz_app.session.asked import ask_trace
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.view import view
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.bars import disagrees
 from headwise.viz_app.why.word.effects import run_contributions, run_source_effects

@@ -10,18 +10,18 @@ from headwise.model.interface import head_name, parse_head
 from headwise.viz_app.analysis.head_ranking import rank_heads
 from headwise.viz_app.analysis.labels import head_of, part_label, token_labels
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.errors import show_error
-from headwise.viz_app.views.shared.head_choice import head_label
-from headwise.viz_app.views.shared.lessons import answered
-from headwise.viz_app.views.shared.markdown import escape_markdown, power_of_ten
-from headwise.viz_app.views.shared.measured_heads import value_with_error
-from headwise.viz_app.views.shared.measures import measures_of
-from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import source_buttons, target_buttons
-from headwise.viz_app.views.shared.turns import let_browser_draw
-from headwise.viz_app.views.shared.view import checked, redraw_all, view
-from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.session.errors import show_error
+from headwise.viz_app.session.head_choice import head_label
+from headwise.viz_app.session.lessons import answered
+from headwise.viz_app.session.markdown import escape_markdown, power_of_ten
+from headwise.viz_app.session.measured_heads import value_with_error
+from headwise.viz_app.session.measures import measures_of
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.target import source_buttons, target_buttons
+from headwise.viz_app.session.turns import let_browser_draw
+from headwise.viz_app.session.view import checked, redraw_all, view
+from headwise.viz_app.session.widgets import choose_one
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.section.asked import asked_account, choose_other_word, compared_words
 from headwise.viz_app.why.word.section.heads import show_encoder, show_inspector, show_maps

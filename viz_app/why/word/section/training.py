@@ -7,9 +7,9 @@ import streamlit as st
 
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import WHOLE_PAGE, change_view
-from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.view import WHOLE_PAGE, change_view
+from headwise.viz_app.session.widgets import clicked_value, show_figure
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.bars import lines_by_part
 from headwise.viz_app.why.word.section.asked import accounts_by_step

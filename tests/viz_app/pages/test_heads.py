@@ -1,0 +1,697 @@
+"""Measures on the pages Heads and Training, run without a browser on made-up ones."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from html import unescape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import streamlit as st
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import spearmanr
+
+from headwise.model.checkpoint import (
+    TrainedRun,
+    load_weights,
+    open_trained_run,
+    save_weights,
+    write_info,
+)
+from headwise.model.interface import KINDS, Head, head_name
+from headwise.model.interventions import head_costs
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.components.row_table import Bar
+from headwise.viz_app.core.computed import Sentences
+from headwise.viz_app.heads.atlas.paired import (
+    all_costs,
+    changed,
+    cost_change,
+    difference_errors,
+    resampled_change_errors,
+    resampled_errors,
+    stand_apart,
+)
+from headwise.viz_app.heads.together.cost import joint_cost
+from headwise.viz_app.measuring.alignments import Alignments, write_alignments
+from headwise.viz_app.measuring.checkpoint_measures import STAGES
+from headwise.viz_app.measuring.files import measures_path, write_measures
+from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
+from headwise.viz_app.measuring.head_words import describe_head, in_a_line
+from headwise.viz_app.measuring.tensor_files import Resamples
+from headwise.viz_app.records.measures import CorpusSummary, Measures, OwnMeasure
+from headwise.viz_app.session.state import chosen
+from headwise.viz_app.session.view import WHOLE_PAGE
+from tests.floats import near, rounding
+from tests.viz_app.measures import SENTENCES, made_up_costs, made_up_measures, made_up_resamples
+from tests.viz_app.pages.driver import (
+    CATS,
+    STEPS,
+    Calls,
+    Page,
+    Start,
+    array,
+    patch_views,
+    record_calls,
+    row_names,
+    table,
+    traced,
+    unescaped,
+)
+
+HEADS = [Head(kind, layer, head) for kind in KINDS for layer in range(2) for head in range(3)]
+WRITTEN = 0.5e-5 + rounding(np.float32, 1, operations=1)
+"""How far values are off that files have with five decimals: half a unit, and the type."""
+Every = dict[int, Measures]
+
+
+def assert_written(found: Any, expected: Any) -> None:
+    """Check values that were read from files."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=WRITTEN)
+
+
+def made_up(root: Path, step: int) -> Measures:
+    """Made-up measures of a checkpoint that is there."""
+    sha256 = load_weights(open_trained_run("tiny", root=root), step).sha256
+    return made_up_measures(step, sha256=sha256)
+
+
+@pytest.fixture
+def measured(own_root: Path) -> Every:
+    """Made-up measures, written for all checkpoints of the run in ``own_root``."""
+    every = {step: made_up(own_root, step) for step in STEPS}
+    for measures in every.values():
+        write_measures(own_root / "tiny", measures)
+    return every
+
+
+@pytest.fixture
+def start(start_page: Start, own_root: Path, measured: Every) -> Start:
+    """Open the page Heads on ``own_root``."""
+    return partial(start_page, "heads", own_root)
+
+
+@pytest.fixture
+def matrix(start_page: Start, own_root: Path, measured: Every) -> Start:
+    """Open the matrix of heads and checkpoints on ``own_root``."""
+    return partial(start_page, "training", own_root, training="heads")
+
+
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """What the page gives to the component of lists."""
+    return record_calls(monkeypatch, "heads", "row_table")
+
+
+def said(app: Page) -> str:
+    """Everything that messages, captions and commands say."""
+    assert not app.exception
+    parts = [*app.info, *app.warning, *app.error, *app.caption, *app.code]
+    return unescaped("\n".join(part.value for part in parts))
+
+
+def by_head(measures: Measures, name: str) -> dict[Head, float]:
+    """Return the value of a measure for each head."""
+    return {head: float(measures.values[name][head.kind][head[1:]]) for head in HEADS}
+
+
+def ranked(values: dict[Head, float]) -> list[str]:
+    """Return the names of heads, the largest value first."""
+    order = sorted(values, key=lambda head: -values[head])
+    return [",".join(map(str, head)) for head in order]
+
+
+# The matrix
+
+
+def test_every_head_stands_beside_every_checkpoint(matrix: Start, measured: Every) -> None:
+    app = matrix(measure="end", kind="encoder_self", layer="1", head="2", step="20")
+    drawn = app.cells("head_matrix")
+    for first, kind in ((1, "encoder_self"), (8, "cross")):  # the decoder has no </s> to look at
+        expected = [measured[step].values["end"][kind].ravel() for step in STEPS]
+        assert_written(drawn[first : first + 6], np.transpose(expected))
+    assert drawn.shape == (14, 3)
+    assert "has no meaning for Decoder self attention" in said(app)
+    assert "six <sentences>: 600 sentences, 7,000 target tokens" in said(app)
+    line = app.charts["head_lines"]["data"][0]
+    assert unescape(line["name"]) == "on </s>"
+    expected = [measured[step].values["end"]["encoder_self"][0, 1] for step in STEPS]
+    assert_written(array(line["y"]), expected)
+    names = {DESCRIBED[name].name: name for name in MEASURES}
+    told = re.findall(r"- \*\*(.+?)\*\*: (.+)", "\n".join(each.value for each in app.markdown))
+    assert told
+    for measure, phases in told:
+        for step, value in re.findall(r"(\d+) \(([+-]?\d\.\d+)", phases):
+            written = measured[int(step)].values[names[measure]]["encoder_self"][0, 1]
+            assert float(value) == pytest.approx(written, abs=0.005)
+
+    app.button(key="head-translate").click().run()  # does as a click
+    assert app.session_state["opening"] == "translate"
+    shown = app.view
+    assert (shown.run, shown.step, shown.sentence) == ("tiny", 20, SENTENCES[0].source)
+    assert (shown.kind, shown.layer, shown.head) == ("encoder_self", 1, 2)
+
+
+def test_a_cell_is_judged_by_its_own_measure_and_head_at_step_0(
+    matrix: Start, measured: Every
+) -> None:
+    app = matrix(measure="by_token", kind="encoder_self", layer="1", head="2", step="20")
+    said = [unescape(text) for text in app.charts["head_matrix"]["data"][-1]["text"]]
+    for head in HEADS:
+        first = by_head(measured[0], "by_token")[head]
+        name = f"{KIND_NAMES[head.kind]} {head.layer + 1}.{head.head + 1}, step 60<br>"
+        [told] = [text for text in said if name in text or name.lower() in text.lower()]
+        assert f"checkpoint 0 had {first:.2f}" in told
+
+
+def test_a_measure_that_somebody_added_is_on_both_pages(
+    matrix: Start, start: Start, own_root: Path, measured: Every, lists: Calls
+) -> None:
+    """Its name and note are text; at a checkpoint that lacks it there is no value."""
+    note = "How <b>far</b> it *looks*."
+    reach = {kind: 3 + measured[60].values["entropy"][kind] for kind in KINDS}
+    full = {kind: np.ones((2, 3), np.float32) for kind in KINDS}
+    for step in (20, 60):
+        values = {**measured[step].values, "reach": reach, "full": full}
+        own = {"reach": OwnMeasure(note), "full": OwnMeasure("All of it.", "share")}
+        write_measures(own_root / "tiny", replace(measured[step], values=values, own=own))
+    app = matrix(measure="reach")
+    drawn = app.cells("head_matrix")
+    assert np.isnan(drawn[1:7, 0]).all()
+    assert_written(drawn[1:7, 2], reach["encoder_self"].ravel())
+    assert note in unescaped(app.widget("measure").help)
+    assert "full" in [line["name"] for line in app.charts["head_lines"]["data"]]
+    app = start(measure="reach", step="60")
+    assert note in unescaped(app.widget("measure").help)
+    expected = {head: float(reach[head.kind][head[1:]]) for head in HEADS}
+    titles, rows = lists["head_table"]["given"]
+    assert titles[1] == "reach"
+    assert [row.name for row in rows] == ranked(expected)
+    start(measure="reach", step="0")  # where there is none of it
+    assert "reach" not in lists["head_table"]["given"][0]
+
+
+def test_rows_are_sorted_by_what_came_last(matrix: Start, measured: Every) -> None:
+    drawn = matrix(matrix_rows="last value").cells("head_matrix")
+    for first, kind in zip((1, 8, 15), KINDS, strict=True):
+        expected = np.sort(measured[60].values["cost"][kind].ravel())[::-1]
+        assert_written(drawn[first : first + 6, -1], expected)
+
+
+def test_of_many_checkpoints_the_ends_the_chosen_one_and_some_between_are_shown(
+    matrix: Start, own_root: Path, measured: Every
+) -> None:
+    """There are 93 checkpoints, of which the last is not measured."""
+    folder = own_root / "tiny"
+    model = load_weights(open_trained_run("tiny", root=own_root), 60).model
+    for step in range(100, 190):
+        sha256 = save_weights(folder, model, run="tiny", step=step)
+        if step < 189:
+            write_measures(folder, replace(measured[60], step=step, sha256=sha256))
+    app = matrix(step="178")
+    cell_values = app.charts["head_matrix"]["data"][2]["customdata"]
+    shown = sorted({int(value.split(",")[-1]) for value in cell_values})
+    assert {0, 178, 188, 189} <= set(shown)
+    assert len(shown) <= 63
+    assert max(np.diff(shown[3:])) <= 2
+    for told in ("Shown are", "of 93 checkpoints", "Not measured: checkpoint 189."):
+        assert told in said(app)
+    missing = np.isnan(app.cells("head_matrix")[1:7]).any(axis=0).tolist()
+    assert missing == [step == 189 for step in shown]
+
+
+def test_a_run_without_measures_says_how_to_make_them(
+    start_page: Start, own_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of the runs is named from where the app was started, if it is in there."""
+    command = "python -m headwise.viz_app.measure --run tiny --data valid.jsonl"
+    newest = f"{command} --steps 60 --checkpoints"
+    for page, asked in (("training", f"{command} --checkpoints"), ("heads", newest)):
+        app = start_page(page, own_root, training="heads")
+        assert "not been measured yet" in said(app)
+        assert f"{asked} PATH/{own_root.name}" in said(app)
+        assert not app.charts
+    monkeypatch.chdir(own_root.parent.parent)
+    place = own_root.relative_to(own_root.parent.parent)
+    assert f"{newest} {place}" in said(start_page("heads", own_root))
+    info = open_trained_run("tiny", root=own_root).info
+    assert info.data is not None
+    write_info(own_root / "tiny", replace(info, data=replace(info.data, held_back=6)))
+    assert newest.replace("--data valid.jsonl ", "") in said(start_page("heads", own_root))
+
+
+def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_drawn(
+    start: Start, matrix: Start, own_root: Path, measured: Every, lists: Calls
+) -> None:
+    """Files are read again when they change."""
+    folder = own_root / "tiny"
+    measures_path(folder, 0).write_text("{")
+    app = matrix()
+    broken = "tiny/measures/step-0000000.json: not measures of step 0, or damaged"
+    for told in (broken, "--steps 0", "Grey cells have no value"):
+        assert told in said(app)
+    assert str(own_root) not in said(app)
+    assert np.isnan(app.cells("head_matrix")[:, 0]).all()
+    assert "head_lines" in app.charts
+    write_measures(folder, replace(measured[20], sha256="another"))
+    write_measures(folder, replace(measured[60], corpus=CorpusSummary("new", "5ha", 9, 99)))
+    app = matrix()
+    assert "Of checkpoint 20 the weights have changed since they were measured" in said(app)
+    assert "new: 9 sentences" in said(app)
+    measures_path(folder, 0).unlink()
+    app = matrix()
+    for told in (
+        *("Not measured: checkpoint 0.", "--steps 0 20"),
+        "One checkpoint is measured, that of step 60",
+    ):
+        assert told in said(app)
+    drawn = app.cells("head_matrix")
+    assert drawn.shape[1] == 1
+    assert_written(drawn[1:7, 0], measured[60].values["cost"]["encoder_self"].ravel())
+    assert "head_lines" not in app.charts
+    assert "One checkpoint is measured, that of step 60" in said(matrix(training="stages"))
+    app = start(step="0")
+    assert "This checkpoint has not been measured yet" in said(app)
+    assert "--steps 0" in said(app)
+    assert not lists
+    write_measures(folder, measured[0])
+    assert "measured on different sentences" in said(matrix())
+    run = open_trained_run("tiny", root=own_root)
+    save_weights(folder, load_weights(run, 0).model, run="tiny", step=60)
+    assert "Of checkpoint 20, 60 the weights have changed" in said(matrix())
+    st.cache_resource.clear()
+
+
+def test_stages_of_a_training_and_its_sinks_are_drawn(
+    matrix: Start, own_root: Path, measured: Every, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(step: int, **stages: float) -> None:
+        every = dict.fromkeys(STAGES, np.nan) | stages
+        write_measures(own_root / "tiny", replace(measured[step], stages=every))
+
+    likely, chrf = {0: -9.0, 20: -4.5, 60: -3.0}, {0: 1.0, 20: np.nan, 60: 75.0}
+    for step in STEPS:
+        values = {"language_model": likely[step], "chrf": chrf[step]}
+        write(step, **values, language_model_reference=-2.5)
+    stages = partial(matrix, training="stages")
+    app = stages(step="20")
+    drawn = app.charts["stages"]
+    assert [line["name"] for line in drawn["data"]] == ["log-probability as text", "chrF"]
+    for line, values in zip(drawn["data"], (likely, chrf), strict=True):
+        np.testing.assert_array_equal(array(line["y"]), [values[step] for step in STEPS])
+    dotted, chosen = drawn["layout"]["shapes"]
+    assert (dotted["yref"], dotted["y0"]) == ("y", -2.5)
+    assert chosen["x0"] == STEPS.index(20)
+    assert "vertical line is at step 20, and a click takes the checkpoint" in app.captions
+    assert "the greedy ones of 2 sentences" in app.captions
+    formulas = " ".join(formula.value for formula in app.latex)
+    assert "beta" in formulas
+    assert "C - 1" not in formulas  # the order has no value at any step
+
+    with monkeypatch.context() as patch:  # a click on a point, then beside all
+        figures, taken = record_calls(patch, "training", "show_figure"), []
+        stages()
+        patch_views(
+            patch,
+            "training",
+            change_view=lambda *panels, **choices: taken.append((panels, choices)),
+        )
+        for value in ("20", None):
+            patch_views(patch, "training", clicked_value=lambda _, value=value: value)
+            figures["stages"]["on_select"]()
+    assert taken == [((WHOLE_PAGE,), {"step": 20})]
+    assert "log-probability as text from -9.00 to -3.00" in figures["stages"]["alt"]
+    for step in STEPS:
+        write(step)
+    app = stages()
+    assert not {"stages", "sizes"} & app.charts.keys()
+    assert "only their heads" in said(app)
+
+    # Sinks, and the largest numbers of the stream.
+    for step, largest in zip(STEPS, (4.0, 9.0, 10.0), strict=True):
+        write(step, largest_encoder=largest)
+    app = stages()
+    resting, sizes = app.charts["sizes"]["data"]
+    assert array(sizes["y"]).tolist() == [4, 9, 10]
+    for step, drawn_weight in zip(STEPS, array(resting["y"]), strict=True):
+        kept = measured[step].values
+        heads = [kept[name][kind] for kind in KINDS for name in ("begin", "end", "punctuation")]
+        count = sum(kept["end"][kind].size for kind in KINDS)
+        assert drawn_weight == near(sum(map(np.nansum, heads)) / count, dtype=np.float32)
+    assert f"the largest number in the encoder from step {STEPS[1]:,} on." in app.captions
+
+
+# Heads, examples
+
+
+def test_heads_are_listed_in_words_by_a_measure(
+    start: Start, measured: Every, lists: Calls
+) -> None:
+    app = start(measure="cost")
+    titles, rows = lists["head_table"]["given"]
+    assert titles == ["head", "rank", "cost of switching off, nats per token", "in words"]
+    costs = by_head(measured[60], "cost")
+    assert [row.name for row in rows] == ranked(costs)
+    labels, ranks, _, words = zip(*table(lists, "head_table"), strict=True)
+    bars = [row.cells[2].value for row in rows if isinstance(row.cells[2], Bar)]
+    assert_written(bars, sorted(costs.values(), reverse=True))
+    first = max(costs, key=lambda head: costs[head])
+    assert labels[0].endswith(f"\u00a0{first.layer + 1}.{first.head + 1}")
+    # Errors of 0.05 make heads whose costs are near share their ranks.
+    spans = [[int(part) for part in rank.split("–")] for rank in ranks]
+    assert all(span[0] <= place <= span[-1] for place, span in enumerate(spans, 1))
+    assert sum(len(span) == 2 for span in spans) > 0
+    of_first = {name: by_head(measured[60], name)[first] for name in MEASURES}
+    striking = in_a_line(describe_head(of_first, first.kind).values()).partition(", ")[0]
+    assert words[0].startswith(striking)
+    assert not any(letter.isdigit() for told in words for letter in told)
+    assert lists["head_table"]["chosen"] == "cross,1,0"
+    gradients = by_head(measured[60], "gradient")
+    both = spearmanr([*costs.values()], [*gradients.values()]).statistic
+    assert f"with “importance by gradient” is {both:+.2f}, 95% interval" in said(app)
+    ablated = by_head(measured[60], "mean_ablation")
+    both = spearmanr([*costs.values()], [*ablated.values()]).statistic
+    told = f"rank correlation with “cost of the mean in its place” is {both:+.2f}, 95% interval"
+    assert told in said(app)
+    assert "as if each head were measured on other sentences" in said(app)
+
+
+def test_costs_are_compared_on_the_same_sentences(
+    start: Start, own_root: Path, measured: Every, lists: Calls
+) -> None:
+    """Then those of one checkpoint are of other weights, and then of both."""
+    tables = {
+        step: made_up_costs(step, sha256=measured[step].sha256, corpus=measured[step].corpus)
+        for step in (20, 60)
+    }
+    for costs in tables.values():
+        costs.write(own_root / "tiny")
+    app = start(measure="cost", kind="cross", layer="2", head="3")
+    errors = difference_errors(all_costs(tables[60]), tables[60].tokens)
+    values = np.array([by_head(measured[60], "cost")[head] for head in HEADS], np.float32)
+    apart = stand_apart(values, errors)
+    assert f"Of 153 pairs of these heads {apart.differ} differ" in said(app)
+    assert "on the same 4 sentences. If no two heads differed, some 7 would by chance" in said(app)
+    order = sorted(HEADS, key=lambda head: -values[HEADS.index(head)])
+    one, after = (order[order.index(Head("cross", 1, 2)) + more] for more in (0, 1))
+    apart_by, own_error = (
+        float(each)
+        for each in (
+            values[HEADS.index(one)] - values[HEADS.index(after)],
+            errors[HEADS.index(one), HEADS.index(after)],
+        )
+    )
+    next_label = f"{KIND_NAMES[after.kind]} {after.layer + 1}.{after.head + 1}"
+    assert f"less the next, {next_label}: {apart_by:+.3f} ± {own_error:.3f}" in said(app)
+    difference, error = cost_change(tables[60], tables[20], Head("cross", 1, 2)) or (0, 0)
+    changed = f"from checkpoint 20 to 60 its cost changed by {difference:+.3f} ± {error:.3f} nats"
+    assert changed in said(app)
+    replace(tables[20], sha256="other").write(own_root / "tiny")
+    assert "its cost changed" not in said(start(measure="cost"))
+    replace(tables[60], sha256="other").write(own_root / "tiny")
+    assert "as if each head were measured on other sentences" in said(start(measure="cost"))
+
+
+def test_other_measures_are_compared_on_the_same_resamples(
+    start: Start, own_root: Path, measured: Every, lists: Calls
+) -> None:
+    """Two heads, and a head at two checkpoints; nothing is said where there are none of both."""
+    tables = {
+        step: made_up_resamples(step, sha256=measured[step].sha256, corpus=measured[step].corpus)
+        for step in (20, 60)
+    }
+    assert "rank" not in lists_of(start(measure="entropy"), lists)
+    for resamples in tables.values():
+        resamples.write(own_root / "tiny")
+    app = start(measure="entropy", kind="cross", layer="2", head="3")
+    assert lists_of(app, lists)[1] == "rank"
+    now, then = (
+        np.stack([tables[step].of("entropy", head) for head in HEADS], 1) for step in (60, 20)
+    )
+    values = [
+        np.array([by_head(measured[step], "entropy")[head] for head in HEADS], np.float32)
+        for step in (60, 20)
+    ]
+    apart = stand_apart(values[0], resampled_errors(now))
+    assert f"Of 153 pairs of these heads {apart.differ} differ" in said(app)
+    differences, errors = values[0] - values[1], resampled_change_errors(now, then)
+    count = changed(differences, errors).differ
+    assert f"From checkpoint 20 to 60, {count} of these 18 heads have changed" in said(app)
+    place = HEADS.index(Head("cross", 1, 2))
+    change = f"changed by {differences[place]:+.3f} ± {errors[place]:.3f}, on the same sentences"
+    assert change in said(app)
+    assert lists_of(start(measure="by_token"), lists)[1] == "rank"
+    before = {kind: of_kind[:15] for kind, of_kind in tables[60].deviations.items()}
+    replace(tables[60], deviations=before).write(own_root / "tiny")
+    assert "rank" not in lists_of(start(measure="by_token"), lists)
+    replace(tables[20], sha256="other").write(own_root / "tiny")
+    assert "heads have changed" not in said(start(measure="entropy"))
+    path = Resamples.path(own_root / "tiny", 60)
+    path.write_bytes(path.read_bytes()[:300])
+    assert "resamples of step 60, or" in said(start(measure="entropy"))
+
+
+def lists_of(app: Page, lists: Calls) -> list[str]:
+    """Return the titles of the list of heads."""
+    assert app.errors == []
+    return list(lists["head_table"]["given"][0])
+
+
+def test_chosen_heads_are_measured_off_together(
+    start: Start, own_root: Path, run: TrainedRun
+) -> None:
+    app = start(heads="off together")
+    assert "Costs do not add up" in said(app)
+    app = app.choose(heads_together=[Head("cross", 0, 0), Head("decoder_self", 1, 2)])
+    pairs = [(each.source, each.reference) for each in SENTENCES]
+    sentences = Sentences.of(run.tokenizers, pairs, max_length=31)
+    heads = frozenset([Head("cross", 0, 0), Head("decoder_self", 1, 2)])
+    found = joint_cost(load_weights(run, 60).model, sentences, heads)
+    assert f"All off together they cost {found.together:+.3f} nats" in said(app)
+    assert f"their sum is {found.summed:+.3f}. What" in said(app)
+    assert "has its output set to zero" in said(app)
+    assert [head_name(head) for head in app.view.heads.heads_together] == [
+        "cross.1.1",
+        "decoder_self.2.3",
+    ]
+
+
+def test_other_measures_are_listed_and_heads_are_filtered(
+    start: Start, own_root: Path, measured: Every, lists: Calls
+) -> None:
+    app = start(measure="aer_predicted", step="20")
+    assert "the rate is at least 0.06 here" in said(app)
+    assert "it is 0.61" in said(app)
+    assert "last checkpoint: distance" in said(app)
+    lines = [line for line in said(start(step="60")).splitlines() if line.startswith("- ")]
+    assert len(lines) > 9
+    assert not any("last checkpoint: distance" in line for line in lines)  # it is that itself
+
+    app = start(measure="end", heads_kind="cross", heads_order="smallest first", heads_least="0.4")
+    ends = by_head(measured[60], "end")
+    kept = {head: end for head, end in ends.items() if head.kind == "cross" and end >= 0.4}
+    expected = ranked(kept)[::-1]
+    assert 0 < len(expected) < 6
+    assert row_names(lists, "head_table") == expected
+    app.choose(heads_least=2.0)
+    assert "No head has a value of “on </s>” here of 2.000 or more." in said(app)
+    unknown = {kind: np.full((2, 3), np.nan, np.float32) for kind in KINDS}
+    values = measured[60].values | {"mean_ablation": unknown}
+    write_measures(own_root / "tiny", replace(measured[60], values=values))
+    told = said(start(measure="mean_ablation"))
+    assert "No head has a value of “cost of the mean in its place” here." in told
+    assert re.search(r"measure --run tiny .*--steps 60 --only mean-ablation", told)
+
+    start(measure="emergence", step="20")
+    way = {step: by_head(measured[step], "from_first") for step in STEPS}
+    half = {h: next(step for step in STEPS if way[step][h] >= way[60][h] / 2) for h in HEADS}
+    of_steps = {f"after checkpoint {a}, by checkpoint {b}" for a, b in pairwise(STEPS)}
+    assert {cells[1] for cells in table(lists, "head_table")} <= of_steps | {"by checkpoint 0"}
+    assert row_names(lists, "head_table") == ranked(half)
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "target"),
+    [
+        (
+            "encoder_self",
+            "[key: Where] is [query: the] <b>old</b> dog? </s>",
+            "<s> ¿Dónde está el perro viejo? </s>",
+        ),
+        (
+            "decoder_self",
+            "Where is the <b>old</b> dog? </s>",
+            "<s> [key: ¿]Dónde [query: está] el perro viejo? </s>",
+        ),
+        (
+            "cross",
+            "[key: Where] is the <b>old</b> dog? </s>",
+            "<s> ¿Dónde está [query: el] perro viejo? </s>",
+        ),
+    ],
+)
+def test_examples_have_their_two_words_marked(
+    start: Start, lists: Calls, kind: str, source: str, target: str
+) -> None:
+    app = start(kind=kind, layer="2", head="3")
+    assert table(lists, "example_table")[0] == ["0.900", source, target]
+    app.choose(layer=1)
+    assert "No example of this head was kept." in said(app)
+
+
+def test_a_found_row_opens_translate_at_that_row(
+    start: Start, lists: Calls, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of cross 2.3 that look at </s>, by weight, as the traces of the sentences have them."""
+    opened: list[Any] = []
+    patch_views(monkeypatch, "session", open_page=lambda _, **given: opened.append(given))
+    where = {"kind": "cross", "layer": "2", "head": "3", "step": "20", "found_least": "0.05"}
+    app = start(found_on="special", **where)
+    expected, of = [], 0
+    for sentence in SENTENCES:
+        ids = tuple(run.tokenizers.encode_target(sentence.reference))
+        on_end = traced(run, sentence.source, step=20, target=ids).attention["cross"][1, 2, :, -1]
+        of += len(on_end)
+        expected += [(weight, sentence, row) for row, weight in enumerate(on_end) if weight >= 0.05]
+    expected.sort(key=lambda found: -found[0])
+    assert [row[0] for row in table(lists, "found_table")] == [f"{w:.3f}" for w, *_ in expected]
+    assert f"{len(expected)} of {of} rows ({len(expected) / of:.1%}) of the 2 ex" in said(app)
+    lists["found_table"]["on_click"]("0")
+    _, sentence, row = expected[0]
+    shown = {"sentence": sentence.source, "target": sentence.reference, "at": row}
+    assert shown.items() <= opened[0].items()
+    assert "Type a word" in said(start(found_on="token", **where))
+
+
+def test_heads_like_the_chosen_one_are_listed_and_opened(
+    start: Start, lists: Calls, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+    patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
+    where = {"kind": "cross", "layer": "2", "head": "3", "step": "20"}
+    app = start(heads="search", **where)
+    assert not lists
+    app.button(key="find_rows").click().run()
+    assert "found_table" in lists
+    assert "alike_table" not in lists
+    app.button(key="find_alike").click().run()
+    others = {f"Cross {layer}.{head}" for layer in (1, 2) for head in (1, 2, 3)} - {"Cross 2.3"}
+    found = {(head, step) for head, step, _ in table(lists, "alike_table")}
+    assert found == {(head, "20") for head in others}
+    app = start(alike_in="other checkpoints", **where)
+    rows = table(lists, "alike_table")
+    distances = []
+    for sentence in SENTENCES:
+        ids = tuple(run.tokenizers.encode_target(sentence.reference))
+        here, there = (traced(run, sentence.source, step=step, target=ids) for step in (20, 60))
+        of_head, others = here.attention["cross"][1, 2], there.attention["cross"]
+        for row, weights in enumerate(of_head.astype(np.float64)):
+            compared = others[:, :, row].reshape(-1, len(weights))
+            distances.append([jensenshannon(weights, each, base=2) for each in compared])
+    expected = np.mean(distances, axis=0).min()
+    [at_60, *_] = [row for row in rows if row[1] == "60"]
+    assert float(at_60[2].split(" ±")[0]) == pytest.approx(expected, abs=0.00051)  # three digits
+    assert "A head that spreads its weight evenly is at" in said(app)
+    lists["alike_table"]["on_click"](str(rows.index(at_60)))
+    assert opened[0]["step"] == 60
+    [note] = start(alike_in="other runs", **where).info
+    assert "no other run of this tokenizer" in note.value
+
+
+def test_examples_that_a_model_cannot_take_are_named_in_place(
+    start: Start, own_root: Path, measured: Every
+) -> None:
+    long = [replace(each, source=" ".join([each.source] * 20)) for each in SENTENCES]
+    write_measures(own_root / "tiny", replace(measured[60], sentences=tuple(long)))
+    app = start(alike_in="this checkpoint", found_on="special")
+    assert {*app.errors} == {
+        "expected pairs that the model can take, got none but 0 with an empty side, 0 with a "
+        "repeated source, 2 too long for the model"
+    }
+    assert len(app.errors) == 2  # rows cannot be searched, either
+
+
+def test_an_example_opens_with_its_target(
+    start: Start, lists: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+    patch_views(monkeypatch, "session", open_page=lambda _, **given: opened.append(given))
+    start(kind="cross", layer="2", head="3", step="20")
+    lists["example_table"]["on_click"]("0")
+    source, reference = SENTENCES[1].source, SENTENCES[1].reference
+    [example] = opened
+    assert (example["kind"], example["layer"], example["head"]) == ("cross", 2, 3)
+    assert (example["sentence"], example["target"]) == (source, reference)
+
+
+def test_a_head_is_opened_beside_the_token_that_was_forced(start: Start) -> None:
+    app = start(at="1", fork="perro", kind="encoder_self", layer="1", head="2")
+    app.button(key="head-translate").click().run()
+    view = app.view
+    opened = (app.session_state["opening"], view.at, view.translate.fork)
+    assert opened == ("translate", 1, "perro")
+
+
+def test_what_is_most_striking_in_a_head_is_opened_over_training(start: Start) -> None:
+    app = start(kind="encoder_self", layer="1", head="2", step="20", measure="cost")
+    app.button(key="head-training").click().run()
+    assert app.session_state["opening"] == "training"
+    wanted = {"training": "heads", "kind": "encoder_self", "layer": 1, "head": 2}
+    assert {name: chosen(app.view, name) for name in wanted} == wanted
+    assert app.view.measure == "same"  # and not the cost any more
+
+
+def test_alignment_errors_name_whose_links_they_are_against(
+    start: Start, own_root: Path, measured: Every
+) -> None:
+    sha256 = measured[60].corpus.sha256
+    write_alignments(own_root / "tiny", Alignments("corpus", sha256, "by *hand*", {}))
+    assert "The links are those of by *hand*." in said(start(measure="aer_consumed"))
+    write_alignments(own_root / "tiny", Alignments("corpus", "other", "by *hand*", {}))
+    assert "The links are those" not in said(start(measure="aer_consumed"))
+
+
+def test_a_given_translation_stands_beside_references_and_unrelated_sentences(
+    start_page: Start, own_root: Path, measured: Every, run: TrainedRun
+) -> None:
+    def a_token(source: str, target: str) -> float:
+        scores = traced(run, source, target=target).predictions.log_probability
+        return float(scores.mean())
+
+    given, pairs = "El gato.", [(each.source, each.reference) for each in measured[60].sentences]
+    own = a_token("The cat.", given)
+    less = sum(a_token(*pair) < own for pair in pairs) / len(pairs)
+    app = start_page("translate", own_root, q="The cat.")
+    assert re.search(r"Of \d+ values of 18 heads \d+ have a word", app.captions)
+    assert "references have less" not in app.captions
+    app.choose(target=given)
+    assert app.errors == []
+    assert f"a token. {less:.0%} of {len(pairs)} references have less a token, " in app.captions
+    assert "% of unrelated sentences." in app.captions
+    assert "None is as long" not in app.captions
+    tokens = [len(run.tokenizers.encode_target(target)) - 1 for _, target in pairs]
+    app.choose(target=f"{pairs[tokens.index(max(tokens))][1]}.")
+    told = f"None is as long: they have at most {max(tokens)} tokens, this one {max(tokens) + 1}."
+    assert told in app.captions
+
+
+def test_a_ranking_of_one_sentence_stands_beside_that_of_the_corpus(
+    start_page: Start, own_root: Path, measured: Every, run: TrainedRun
+) -> None:
+    at = {"q": CATS, "below": "off", "rank": "true"}
+    app = start_page("translate", own_root, **at)
+    there = by_head(measured[60], "cost")
+    costs = head_costs(load_weights(run, 60).model, traced(run).source.ids, traced(run).target_ids)
+    here = {head: float(costs[head.kind][head.layer, head.head]) for head in there}
+    both = spearmanr([here[head] for head in there], [*there.values()]).statistic
+    assert f"The rank correlation of the two rankings is {both:+.2f}, 95% interval" in app.captions
+    three = ranked(here)[:3]
+    first = ranked(there).index(three[0]) + 1
+    assert f"is number {first} of {len(there)} there" in app.captions
+    app = app.button(key="costliest-off").click().run()
+    assert [",".join(map(str, each.head)) for each in app.view.strengths] == three

@@ -1,0 +1,1 @@
+"""What stands around every page: run, checkpoint, sentence, and the panel of a lesson."""

@@ -1,0 +1,1 @@
+"""One query followed through a layer, step by step."""

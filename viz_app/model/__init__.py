@@ -1,0 +1,1 @@
+"""The page Model: the whole model on one sentence."""

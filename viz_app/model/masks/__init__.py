@@ -1,0 +1,1 @@
+"""Masks of a batch, and the checks of a trace."""

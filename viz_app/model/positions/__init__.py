@@ -1,0 +1,1 @@
+"""Positional encodings: their waves, their distances, two of them compared."""

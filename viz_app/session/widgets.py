@@ -1,0 +1,287 @@
+"""Draw rows of buttons, figures and links that can be clicked, and headings; open other pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
+
+import streamlit as st
+
+from headwise.viz_app.components.printing import printed_width
+from headwise.viz_app.figures.early import early_map
+from headwise.viz_app.session.view import WHOLE_PAGE, change_view, control, session, view
+
+Option = TypeVar("Option")
+_MOST_STRETCHED = 1.25
+"""How much wider than it was made for a figure is drawn at most."""
+PageName = Literal["translate", "inside", "why", "model", "training", "heads", "errors", "learn"]
+"""The names that the pages have in the address."""
+PAGE_TITLES: dict[str, str] = {
+    "translate": "Translate",
+    "inside": "Inside a head",
+    "why": "Why",
+    "model": "Model",
+    "training": "Training",
+    "heads": "Heads",
+    "errors": "Errors",
+    "learn": "Learn",
+}
+_BRING_INTO_VIEW = """
+<script>
+  // DRAW: at once, and again when the charts above it have been drawn.
+  for (const wait of [0, 400, 1000]) setTimeout(() => document
+    .querySelector('.st-key-KEY')?.scrollIntoView({block: 'nearest'}), wait);
+</script>
+"""
+"""The number of the drawing makes the script another for each, so that it runs again."""
+THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}
+"""Choices with which Translate shows the map of the chosen head, of one checkpoint."""
+
+
+def choose_one(
+    label: str,
+    options: Sequence[Option],
+    *,
+    key: str,
+    default: Option | None = None,
+    format_func: Callable[[Option], str] = str,
+    on_change: Callable[[], None] = lambda: None,
+    help: str | None = None,
+    show_label: bool = True,
+    in_menu: bool = False,
+) -> Option:
+    """Ask for one of some options by a row of buttons; ``key`` is its field of the view.
+
+    Without ``show_label`` only screen readers read the label: the options speak for themselves.
+    ``in_menu`` is as for ``control``.
+    """
+    chosen: Option = st.segmented_control(
+        label,
+        options,
+        format_func=format_func,
+        required=True,
+        help=help,
+        wrap=True,  # beside others they would be scrolled sideways
+        label_visibility="visible" if show_label else "collapsed",
+        **control(
+            key,
+            label,
+            default=default,
+            usable=options.__contains__,
+            written=format_func,
+            in_menu=in_menu,
+            on_change=on_change,
+        ),
+    )
+    return chosen
+
+
+def choose_from_list(
+    label: str,
+    options: Sequence[Option],
+    *,
+    key: str,
+    name: str = "",
+    default: Option | None = None,
+    format_func: Callable[[Option], str] = str,
+    on_change: Callable[[], None] = lambda: None,
+    help: str | None = None,
+    width: int | Literal["stretch"] = "stretch",
+) -> Option:
+    """Ask for one of many options by a list that opens; ``key`` is its field of the view.
+
+    ``name`` is what a note calls it, where that is not the label.
+    """
+    chosen: Option = st.selectbox(
+        label,
+        options,
+        format_func=format_func,
+        help=help,
+        width=width,
+        **control(
+            key,
+            name or label,
+            default=default,
+            usable=options.__contains__,
+            written=format_func,
+            on_change=on_change,
+        ),
+    )
+    return chosen
+
+
+def choose_on_slider(
+    label: str,
+    options: Sequence[Option],
+    *,
+    key: str,
+    default: Option | None = None,
+    format_func: Callable[[Option], str] = str,
+    on_change: Callable[[], None] = lambda: None,
+    help: str | None = None,
+    width: int | Literal["stretch"] = "stretch",
+) -> Option:
+    """Ask for one of some options by a slider; ``key`` is its field of the view."""
+    bound = control(
+        key,
+        label,
+        default=default,
+        usable=options.__contains__,
+        written=format_func,
+        on_change=on_change,
+    )
+    # Streamlit takes an option that is offered no more for the value given here. A browser sends
+    # one that has yet to be told of a change, as of another run.
+    chosen: Option = st.select_slider(
+        label,
+        options,
+        value=st.session_state[bound["key"]],
+        format_func=format_func,
+        help=help,
+        width=width,
+        **bound,
+    )
+    return chosen
+
+
+def show_figure(
+    figure: Any, *, key: str, alt: str, name: str = "", on_select: Callable[[], None] | None = None
+) -> None:
+    """Draw a figure in a container ``<key>-box``, with its own width or that of the page.
+
+    A figure that was made for a width, in its ``meta``, fills the page only up to a little more, so
+    that its cells stay about as wide as they are high. One whose ``meta`` has ``readable`` is
+    scrolled sideways in fewer pixels, and on a phone in fewer than ``touched``.
+
+    While a session's first page is drawn, a heat map is sent as HTML too, until Plotly can draw it.
+
+    ``alt`` says what it shows, for those who cannot see it. ``name`` is the name of its file when
+    it is saved, after run and step; the key if empty. ``on_select`` is called after a click on a
+    mark.
+    """
+    form = view().pictures
+    saved: dict[str, Any] = {
+        "format": form,
+        "filename": f"{st.session_state.get('files', key)}-{name or key}",
+    }
+    width = printed_width(int(view().printed))
+    saved |= {"width": min(width, figure.layout.width or width), "height": figure.layout.height}
+    meta, own = figure.layout.meta or {}, figure.layout.width
+    made_for, fit = meta.get("width"), meta.get("fit")
+    widest: int | Literal["stretch"] = round(_MOST_STRETCHED * made_for) if made_for else "stretch"
+    if fit:
+        own, made_for, widest = None, own or made_for, "stretch"
+        st.html(f"<style>{_fitted(key, figure.layout.margin, **fit)}</style>")
+    elif readable := meta.get("readable"):
+        st.html(
+            f"<style>.st-key-{key}-box {{ overflow-x: auto; }} "
+            f".st-key-{key}-box > :not(.chart-tools) {{ min-width: {readable}px; }} "
+            f"@media (max-width: 640px) {{ .st-key-{key}-box > :first-child {{ "
+            f"min-width: {max(readable, meta.get('touched', 0))}px; }} }}</style>"
+        )
+    # Streamlit gives Plotly each chart again, with its width and with what clicks need, and Plotly
+    # draws it twice unless nothing is changed by that. A template, any other object as `meta`, and
+    # arrays without a `datarevision` count as changed. (Other data are another chart of Streamlit.)
+    figure.layout.update(template=None, datarevision=0, meta=own or made_for, width=None)
+    if on_select:
+        figure.layout.update(clickmode="event+select", hovermode="closest", dragmode="pan")
+    with st.container(key=f"{key}-box"):
+        st.plotly_chart(
+            figure,
+            theme=None,
+            config={
+                "displaylogo": False,
+                "modeBarButtons": [["toImage"]],
+                "toImageButtonOptions": saved,
+            },
+            key=key,
+            width=own or widest,
+            height="stretch" if fit else "content",
+            on_select=on_select or "ignore",
+            selection_mode="points",
+            alt=alt,
+        )
+        if session().draw == 1:
+            # Behind the chart, which so stays the first of its place when this is there no more.
+            most = f"{own or widest}px" if not fit and (own or made_for) else "100%"
+            pixels = "var(--high)" if fit else f"{figure.layout.height}px"
+            height = f"<style>.st-key-{key}-box {{ --coming: {pixels}; }}</style>"
+            early = early_map(figure)
+            st.html(height + f'<div style="max-width:{most}">{early}</div>' * bool(early))
+
+
+def _fitted(key: str, margin: Any, *, columns: int, rows: float, least: float, most: float) -> str:
+    """Return the style by which square cells are as large as the width of a figure's place allows.
+
+    So does what is seen of the page, whose upper part has the height ``--above``.
+    """
+    beside, over = margin.l + margin.r, margin.t + margin.b
+    fits = f"min((100cqi - {beside}px) / {columns}, (100svh - var(--above) - {over}px) / {rows:g})"
+    cell = f"clamp({least:g}px, round(down, {fits}, .5px), {most:g}px)"
+    return (
+        f".st-key-{key}-box {{ container-type: inline-size; overflow-x: auto; }} "
+        f".st-key-{key}-box > * {{ --cell: {cell}; "
+        f"--wide: calc({beside}px + {columns} * var(--cell)); "
+        f"--high: round(calc({over}px + {rows:g} * var(--cell)), 1px); }} "
+        f":is(.st-key-{key}, .st-key-{key}-box .early-map) "
+        "{ width: var(--wide); max-width: none; height: var(--high) !important; }"
+    )
+
+
+def clicked_value(key: str) -> str | None:
+    """Return the customdata of the mark that was clicked in a figure; None without such a mark.
+
+    Call this in the ``on_select`` of ``show_figure``. (A click beside all marks selects none.)
+    """
+    chosen = st.session_state.get(key)  # none of a figure that is gone meanwhile
+    points = chosen.selection.points if chosen else []
+    return points[0].get("customdata") if points else None
+
+
+def show_heading(title: str, note: str | None = None) -> None:
+    """Write the heading of a part of a page, with a note behind a sign."""
+    st.markdown(f"## {title}", help=note)
+
+
+def open_page(page: PageName, **choices: Any) -> None:
+    """Open a page from the callback of a click, after changing the view."""
+    change_view(**choices)
+    st.session_state["opening"] = page
+    st.rerun()
+
+
+def use_step(step: int, steps: Sequence[int], **choices: object) -> None:
+    """Take a checkpoint that was clicked, with other choices, if it is still there."""
+    if step in steps:
+        change_view(WHOLE_PAGE, step=step, **choices)
+    else:
+        st.toast(f"There are no weights of step {step:,} any more.")
+
+
+def bring_into_view(key: str) -> None:
+    """Have a container scrolled to, from the callback of a click that changes what is in it."""
+    st.session_state["to_bring"] = key
+
+
+def bring_if_asked(key: str) -> None:
+    """Scroll to a container, once, if that was asked for; call this when it was drawn."""
+    if st.session_state.pop("to_bring", "") == key:
+        script = _BRING_INTO_VIEW.replace("KEY", key).replace("DRAW", str(session().draw))
+        st.html(script, unsafe_allow_javascript=True)
+
+
+def page_to_open() -> PageName | None:
+    """Return, once, the page that ``open_page`` has named, if any."""
+    page: PageName | None = st.session_state.pop("opening", None)
+    return page
+
+
+def show_link(label: str, page: PageName, *, key: str, **choices: Any) -> None:
+    """Draw words that open a page, after changing the view, when they are clicked."""
+    st.button(
+        label,
+        key=key,
+        type="tertiary",
+        icon=":material/arrow_forward:",
+        on_click=lambda: open_page(page, **choices),
+    )

@@ -1,0 +1,1 @@
+"""The page Training: runs along the steps of training."""

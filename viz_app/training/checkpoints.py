@@ -1,0 +1,69 @@
+"""Going through the checkpoints of a run, which are drawn as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import streamlit as st
+
+from headwise.viz_app.session.caches import Run
+from headwise.viz_app.session.errors import USER_ERRORS, describe_error
+from headwise.viz_app.session.log import log_refusal
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.slices import NoteDone, in_slices
+
+Result = TypeVar("Result")
+_FIRST = 0.3
+"""Seconds after which the first checkpoints are drawn, while others are computed."""
+
+
+def has_several(run: Run, to: str) -> bool:
+    """Return whether a run has several checkpoints; say so if there is nothing ``to`` do."""
+    if several := len(run.steps()) > 1:
+        return several
+    st.info(f"This run has one checkpoint only: there is nothing to {to}.")
+    return False
+
+
+def at_each(
+    selection: Selection, compute: Callable[[int], Result], *, first: Sequence[int], key: str
+) -> tuple[dict[int, Result], dict[int, str]]:
+    """Compute something at each of the steps that are drawn, in slices, in a panel.
+
+    Progress stands where this is called. Some steps come ``first``, then those that are spread over
+    the whole training, then those between them.
+
+    Returns:
+        What is there by now, in the order of the steps, and the errors of others as Markdown.
+    """
+    steps = selection.steps()
+    found: dict[int, Result] = {}
+    problems: dict[int, str] = {}
+
+    def compute_all(note_done: NoteDone) -> None:
+        for done, step in enumerate(dict.fromkeys([*first, *coarse_first(steps)]), 1):
+            try:
+                found[step] = compute(step)
+            except USER_ERRORS as problem:
+                log_refusal(problem)
+                problems[step] = describe_error(problem)
+            note_done(done, len(steps))
+
+    in_slices("Checkpoints", compute_all, key=f"{key}-progress", times=2, first=_FIRST)
+    return dict(sorted(found.items())), problems
+
+
+def coarse_first(steps: Sequence[int]) -> list[int]:
+    """Order steps so that however few are taken, they are spread over all of them.
+
+    They are every nth, for n that is halved down to 1.
+    """
+    strides = [2**n for n in reversed(range(len(steps).bit_length()))]
+    return list(dict.fromkeys(step for stride in strides for step in steps[::stride]))
+
+
+def say_left_out(problems: Mapping[int, str]) -> None:
+    """Say at which steps nothing could be computed, and why."""
+    for step, problem in problems.items():
+        st.warning(f"Step {step:,} is left out: {problem}")

@@ -1,0 +1,254 @@
+"""The section "heads" of the page Training: one measure of every head at every checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import streamlit as st
+
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.head_ranking import head_table, head_values
+from headwise.viz_app.figures.checkpoint_lines import measure_lines
+from headwise.viz_app.measuring.files import measured_steps
+from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES, OF_WEIGHTS
+from headwise.viz_app.measuring.head_words import Phase, phases
+from headwise.viz_app.measuring.wording import with_error
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.session.given import measured_by_weights
+from headwise.viz_app.session.head_choice import choices_for, choose_head, head_label
+from headwise.viz_app.session.inspector import inspector
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.measured_heads import (
+    Say,
+    error_of,
+    striking_in,
+    words_by_chance,
+    words_of,
+)
+from headwise.viz_app.session.measures import (
+    baselines_note,
+    choose_measure,
+    measure_description,
+    measures_of,
+    own_measures,
+    show_measure_state,
+    values_of,
+)
+from headwise.viz_app.session.panels import panel
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.widgets import THE_HEAD_ALONE, choose_one, open_page, show_figure
+from headwise.viz_app.training.direct import show_direct
+from headwise.viz_app.training.head_cells import choose_order, show_cells
+
+_MOST_LINES = 6
+_MOST_PHASES = 3
+
+
+def show_matrix(selection: Selection) -> None:
+    """Draw the section."""
+    over = choose_one(
+        "Measured on",
+        ["corpus", "sentence"],
+        key="matrix_over",
+        format_func=lambda over: {"corpus": "on a corpus", "sentence": "on this sentence"}[over],
+        show_label=False,
+        help="On a corpus: what each head does on average. On this sentence: what each head "
+        "brought to one of its words.",
+    )
+    if over == "sentence":
+        show_direct(selection)
+        return
+    steps = measured_steps_of(selection)
+    measured, above = measures_of(selection.run, steps), st.container()
+    by_step = {**measured_by_weights(selection.run, steps), **measured.by_step}
+    selection.say_steps(steps)
+    if len(by_step) == 1:
+        steps = [*by_step]
+        say_one_measured(*steps)
+    if by_step:
+        _show_panel(selection, by_step, steps)
+    with above:  # last: measuring goes on there
+        show_measure_state(selection, measured)
+
+
+def measured_steps_of(selection: Selection) -> list[int]:
+    """Return the checkpoints to draw, of a long training some of those that are measured."""
+    there = set(measured_steps(selection.run.folder))
+    return selection.steps(among=[step for step in selection.run.steps() if step in there])
+
+
+def say_one_measured(step: int) -> None:
+    """Say that there is nothing to draw over training."""
+    st.caption(
+        f"One checkpoint is measured, that of step {step:,}: there are no values over training yet."
+    )
+
+
+@panel("matrix")
+def _show_panel(
+    selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int]
+) -> None:
+    """Draw the measures at these steps, some of which may have none, or those of weights only."""
+    whole = {step: of for step, of in by_step.items() if of.corpus.sentences}
+    choices, picture = st.columns([2, 3], gap="large")
+    with inspector(selection):
+        with choices:
+            name = choose_measure(selection.run, by_step.values())
+            if not whole and name not in OF_WEIGHTS:
+                name = OF_WEIGHTS[0]
+                about = measure_description(name, selection.run, by_step.values())
+                st.caption(
+                    f"Drawn is “{escape_markdown(about.name)}”, which needs the weights alone, "
+                    "until a checkpoint is measured on the sentences."
+                )
+            order = choose_order()
+            head = choose_head(selection.run.description)
+            if len(steps) > 1 and whole:
+                _show_history(selection, whole, steps, head)
+                _show_lines(selection, whole, steps, head, name)
+        with picture:
+            _show_cells(selection, by_step, steps, name, head, order)
+
+
+def _show_cells(
+    selection: Selection,
+    by_step: Mapping[int, Measures],
+    steps: Sequence[int],
+    name: str,
+    head: Head,
+    order: str,
+) -> None:
+    columns = [
+        values_of(selection.run, by_step[step], name) if step in by_step else None for step in steps
+    ]
+    heads, cells = head_table(columns)
+    about = measure_description(name, selection.run, by_step.values())
+    if not heads:
+        st.info(f"There is no value of “{escape_markdown(about.name)}” in these measures.")
+        return
+
+    say = {step: words_of(selection.run, measures) for step, measures in by_step.items()}
+
+    def words(each: Head, step: int, value: float) -> str:
+        return say[step](name, each, value) if step in say else "not measured"
+
+    note = show_cells(
+        selection,
+        heads,
+        cells,
+        steps=steps,
+        order=order,
+        words=words,
+        name=name,
+        measured=about.name,
+        values=about.range,
+        about=about.note,
+        selected=head,
+        on_click=lambda each, step: open_page(
+            "translate", step=step, **choices_for(each), **THE_HEAD_ALONE
+        ),
+    )
+    note += " Click a cell to open that head at that checkpoint on Translate."
+    st.caption(note + baselines_note(name, selection.run, list(by_step.values())[-1]))
+
+
+def _show_lines(
+    selection: Selection,
+    by_step: Mapping[int, Measures],
+    steps: Sequence[int],
+    head: Head,
+    first: str,
+) -> None:
+    """Draw the head's measures from 0 to 1 over the steps: the chosen one, then the largest."""
+    over_steps = [
+        head_values(by_step[step].values, head) if step in by_step else {} for step in steps
+    ]
+    lines = {
+        name: [values.get(name, np.nan) for values in over_steps]
+        for name in (*MEASURES, *own_measures(by_step.values()))
+        if measure_description(name, selection.run, by_step.values()).range == "share"
+    }
+    highest = {
+        name: max(values, key=lambda v: -1.0 if np.isnan(v) else v)
+        for name, values in lines.items()
+    }
+    known = [name for name in lines if not np.isnan(highest[name])]
+    known.sort(key=lambda name: (name != first, -highest[name]))
+    names = {
+        name: measure_description(name, selection.run, by_step.values()).name
+        for name in known[:_MOST_LINES]
+    }
+    shown = {names[name]: lines[name] for name in names}
+    if not shown:
+        return
+    title = f"{head_label(head)} over training"
+    st.markdown(
+        f"**{title}**",
+        help="Measures from 0 to 1 of this head: the chosen one and the largest of the others; the "
+        f"vertical line is at step {selection.step:,}.",
+    )
+    figure = measure_lines(
+        shown, steps=steps, theme=selection.theme, marked=steps.index(selection.step)
+    )
+    show_figure(
+        figure,
+        key="head_lines",
+        alt=f"{title}: {', '.join(shown)}, by training step",
+        name=f"measures-of-{head[0]}-layer{head[1] + 1}-head{head[2] + 1}",
+    )
+
+
+def _show_history(
+    selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int], head: Head
+) -> None:
+    """Say when what is said of the head at the last of these checkpoints became so."""
+    run = selection.run
+    measured = {step: by_step[step] for step in steps if step in by_step}
+    last = list(measured.values())[-1]
+    say = {step: words_of(run, each) for step, each in measured.items()}
+    told = {name: _told(measured, say, name, head) for name in striking_in(run, last, head)}
+    rows = [
+        f"- **{measure_description(name, run, by_step.values()).name}**: {text}"
+        for name, text in told.items()
+        if text
+    ]
+    if not rows:
+        return
+    with st.container(gap="xsmall", key="head-history"):
+        st.markdown(
+            f"**How {head_label(head)} came to be what it is**",
+            help="At the last of these checkpoints, with values and their standard errors. A word "
+            "stays until a value is more than two of these from the last that had it by itself. "
+            + words_by_chance(run, last, run.description.all_heads()),
+        )
+        st.markdown("\n".join(rows))
+
+
+def _told(measured: Mapping[int, Measures], say: Mapping[int, Say], name: str, head: Head) -> str:
+    """Say when what is said of a measure of a head changed, the last times; "" if nothing is.
+
+    Dots stand for what was before these. ``say`` has the words of values at each step.
+    """
+    form = DESCRIBED[name].form
+    values = {step: head_values(of.values, head)[name] for step, of in measured.items()}
+
+    errors = {step: error_of(of, name, head) for step, of in measured.items()}
+
+    def at(step: int) -> str:
+        return f"{step:,} ({with_error(values[step], errors[step], form)})"
+
+    def write(phase: Phase) -> str:
+        said = f"“{phase.said}”" if phase.said else "no clear pattern"
+        if phase.first == phase.last:
+            return f"{said} at step {at(phase.first)}"
+        return f"{said} from step {at(phase.first)} to {at(phase.last)}"
+
+    found = phases(
+        {step: say[step](name, head, value) for step, value in values.items()},
+        {step: (value, errors[step]) for step, value in values.items()},
+    )
+    if not any(phase.said for phase in found):
+        return ""
+    before = "…; " if len(found) > _MOST_PHASES else ""
+    return escape_markdown(before + "; ".join(map(write, found[-_MOST_PHASES:])))

@@ -1,1 +1,0 @@
-"""What more than one page uses: the frame around them, choices, widgets, the log."""
