@@ -317,7 +317,7 @@ def test_tab_goes_on_into_what_is_drawn_when_it_is_seen(new_app: NewApp) -> None
 
 @pytest.mark.parametrize("screen", [(1280, 800), (1440, 900), (1920, 1080)])
 def test_the_map_is_what_is_seen_first(new_app: NewApp, screen: tuple[int, int]) -> None:
-    """Square cells of 14 to 72 pixels, all with labels, from the upper 250 pixels of the screen on.
+    """Square cells of 14 to 110 pixels, all with labels, from the upper 250 pixels of the screen on.
 
     It has most of what the overview leaves of the screen, unless its cells are as large as any.
     """
@@ -327,8 +327,8 @@ def test_the_map_is_what_is_seen_first(new_app: NewApp, screen: tuple[int, int])
         top, share, *cell, columns, rows = app.find(MAP_ON_SCREEN)
         assert top <= 250
         assert cell[0] == pytest.approx(cell[1], abs=0.1)
-        assert 14 <= cell[0] <= 72
-        assert share >= 0.29 or cell[0] == 72
+        assert 14 <= cell[0] <= 110
+        assert share >= 0.29 or cell[0] == 110
         assert (columns, rows) == (0, 0)
 
 

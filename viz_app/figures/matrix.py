@@ -33,7 +33,7 @@ MARK, PRINTED = "mark", "printed"
 """Name of shapes, and ``meta`` of traces, that a saved picture leaves out, since they show what is
 selected; ``meta`` of traces that only a saved picture shows."""
 LARGEST_CELL, COLOUR_BAR = 40.0, 80  # pixels of a cell, and of a colour bar with labels and name
-LEAST_SQUARE, MOST_SQUARE = 14.0, 72.0  # pixels of the cells of a map that fills its place
+LEAST_SQUARE, MOST_SQUARE = 14.0, 110.0  # pixels of the cells of a map that fills its place
 _ALL_SQUARES, _PHONE = 64, 340  # rows or columns before cells shrink, and pixels of a phone
 _LABEL, _TITLE_LETTER, _TOUCHED = 12, 6, 16  # pixels of a label, a letter, a cell on a phone
 _LETTER = 6.4  # pixels of a letter of a label, at most on average

@@ -251,7 +251,7 @@ def test_a_map_of_squares_says_what_a_page_needs_to_fill_its_place(
     rows: int, columns: int, least: float
 ) -> None:
     layout = draw_size(rows, columns, square=True).layout
-    assert layout.meta["fit"] == {"columns": columns, "rows": rows, "least": least, "most": 72}
+    assert layout.meta["fit"] == {"columns": columns, "rows": rows, "least": least, "most": 110}
     margin = layout.margin
     wide = (layout.width - margin.l - margin.r) / columns
     assert wide == pytest.approx((layout.height - margin.t - margin.b) / rows, abs=0.5)
