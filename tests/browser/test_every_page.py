@@ -317,7 +317,7 @@ def test_tab_goes_on_into_what_is_drawn_when_it_is_seen(new_app: NewApp) -> None
 
 @pytest.mark.parametrize("screen", [(1280, 800), (1440, 900), (1920, 1080)])
 def test_the_map_is_what_is_seen_first(new_app: NewApp, screen: tuple[int, int]) -> None:
-    """Square cells of 14 to 110 pixels, all with labels, from the upper 250 pixels of the screen on.
+    """Square cells of 14 to 110 pixels, all with labels, from the upper 250 pixels on.
 
     It has most of what the overview leaves of the screen, unless its cells are as large as any.
     """

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from headwise.model.decoding.beam import beam_search
-from headwise.model.decoding.greedy import greedy, longest_target
+from headwise.model.decoding.greedy import greedy
 from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.hooks import Edit, capture, edit, hook_names
 from headwise.model.interface import KINDS, Head, Kind, attention_path
@@ -37,36 +36,14 @@ from tests.model.pretrained.tiny import (
 )
 
 
-def _theirs(twins: Twins, source: list[int], **settings: Any) -> list[int]:
-    """What ``generate`` makes of a source, with the limit of our decoding."""
-    longest = longest_target(len(source), twins.ours.description.max_length)
-    ids = torch.tensor([source])
-    is_t5 = twins.ours.description.positions == "relative"
-    found = twins.eager.generate(
-        input_ids=ids,
-        attention_mask=torch.ones_like(ids),
-        num_beams=1,
-        do_sample=False,
-        max_new_tokens=longest,
-        use_cache=not is_t5,  # of unequal depths, it raises IndexError with a cache
-        **settings,
-    )
-    return found[0].tolist()
-
-
-def _prefix(twins: Twins) -> list[int]:
-    forced = twins.eager.generation_config.forced_bos_token_id
-    return [twins.ours.special_ids.start, *([] if forced is None else [forced])]
-
-
 def test_greedy_decoding_is_that_of_generate(twins: Twins) -> None:
     sources = [random_ids(n, seed=n)[0].tolist() for n in (1, 7, 12, 18)]  # the last to the limit
     sources[2] = sources[2][:5] + sources[2][:7]
-    prefix = _prefix(twins)
+    prefix = twins.prefix
     if twins.eager.config.model_type == "m2m_100":  # begins with the forced language
         assert prefix == [2, LANGUAGE]
     found = greedy(twins.ours, sources, prefix)
-    assert found == [_theirs(twins, source) for source in sources]
+    assert found == [twins.generate(source) for source in sources]
     assert len({tuple(target) for target in found}) > 1
 
 
@@ -96,7 +73,7 @@ def test_greedy_decoding_ends_where_generate_ends() -> None:
         inner.final_logits_bias[0, end] = 3.0
     sources = [random_ids(n, seed=n)[0].tolist() for n in (3, 7, 13, 9)]
     found = greedy(twins.ours, sources)
-    assert found == [_theirs(twins, source) for source in sources]
+    assert found == [twins.generate(source) for source in sources]
     assert any(target[-1] == end for target in found)
     assert len({len(target) for target in found}) > 1  # rows leave the batch at different steps
 
@@ -124,7 +101,7 @@ def test_forbidden_tokens_and_the_start_come_from_the_settings() -> None:
     # The start is the bos token where no other is given.
     twins = build("mbart", decoder_start_token_id=None, bos_token_id=3)
     assert twins.ours.special_ids.start == 3
-    assert _theirs(twins, [7, 8, 9])[0] == 3
+    assert twins.generate([7, 8, 9])[0] == 3
 
 
 def test_cached_decoding_equals_the_pass_without_cache_also_after_selecting_rows(
@@ -160,7 +137,7 @@ def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projecti
         heads = [head._replace(kind="decoder_self"), head._replace(kind="cross")]  # of one W_O
     with turn(model, Turned.of(dict.fromkeys(heads, strength))):
         turned = run(model, source, target)
-        batch = greedy(model, [source[0].tolist()], _prefix(twins))
+        batch = greedy(model, [source[0].tolist()], twins.prefix)
     eager = copy.deepcopy(twins.eager)
     stack = stack_of(eager, "encoder" if kind == "encoder_self" else "decoder")
     of_encoder, of_decoder = families_of(eager.config.to_dict(), "")
@@ -171,7 +148,7 @@ def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projecti
     linear_parameters(projection).weight.data[d_k : 2 * d_k] *= strength
     changed = Twins(eager, model)
     assert_same(turned, changed.logits(source, target).logits)
-    assert batch == [_theirs(changed, source[0].tolist())]
+    assert batch == [changed.generate(source[0].tolist())]
     assert float((turned - twins.logits(source, target).logits).abs().max()) > 1e-3
 
 
@@ -186,7 +163,7 @@ def test_a_pinned_row_holds_in_cached_decoding(twins: Twins, kind: Kind) -> None
         PinnedRow(Head(kind, 0, 1), 1, (0.3, 0.7)),
     )
     with turn(model, Turned(pinned=pinned)):
-        [target] = greedy(model, [source[0].tolist()], _prefix(twins))
+        [target] = greedy(model, [source[0].tolist()], twins.prefix)
         found = run(model, source, torch.tensor([target[:-1]]))
     assert len(target) > 5
 
@@ -216,7 +193,7 @@ def test_a_pinned_row_holds_in_cached_decoding(twins: Twins, kind: Kind) -> None
     assert_same(found, expected)
     likely = expected[0].clone()
     likely[:, list(model.special_ids.never_generated)] = -torch.inf
-    begun = len(_prefix(twins))
+    begun = len(twins.prefix)
     assert likely.argmax(dim=-1).tolist()[begun - 1 :] == target[begun:]
     plain = run(model, source, torch.tensor([target[:-1]]))
     assert float((expected - plain).abs().max()) > 1e-3

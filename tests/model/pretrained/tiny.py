@@ -19,6 +19,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
 
+from headwise.model.decoding.greedy import longest_target
 from headwise.model.masks import PADDING
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.folders import quiet
@@ -77,6 +78,29 @@ class Twins:
                 use_cache=False,
                 **settings,
             )
+
+    def generate(self, source: list[int], **settings: Any) -> list[int]:
+        """What ``generate`` makes of a source, with the limit of our decoding."""
+        longest = longest_target(len(source), self.ours.description.max_length)
+        ids = torch.tensor([source])
+        is_t5 = self.ours.description.positions == "relative"
+        found = self.eager.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            num_beams=1,
+            do_sample=False,
+            max_new_tokens=longest,
+            use_cache=not is_t5,  # of unequal depths, it raises IndexError with a cache
+            **settings,
+        )
+        target: list[int] = found[0].tolist()
+        return target
+
+    @property
+    def prefix(self) -> list[int]:
+        """What every target begins with."""
+        forced = self.eager.generation_config.forced_bos_token_id
+        return [self.ours.special_ids.start, *([] if forced is None else [forced])]
 
 
 def _exact_softmax(scores: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
@@ -202,9 +226,9 @@ def _settings(name: str) -> tuple[str, dict[str, Any]]:
     return kind, values | {"vocab_size": VOCABULARY, "d_model": 24}
 
 
-def _randomise(inner: Any, spread: float = 0.2) -> None:
+def randomise(inner: Any, spread: float = 0.2, seed: int = 23) -> None:
     """Give a model random weights, biases and norms too; what it computes itself stays."""
-    generator = torch.Generator().manual_seed(23)
+    generator = torch.Generator().manual_seed(seed)
     biases = [item for item in inner.named_buffers() if item[0] == "final_logits_bias"]
     with torch.no_grad():
         for name, tensor in [*inner.named_parameters(), *biases]:
@@ -217,7 +241,7 @@ def _randomise(inner: Any, spread: float = 0.2) -> None:
                 tensor.copy_(spread * noise)
 
 
-def _compute_in_float64(inner: Any) -> None:
+def compute_in_float64(inner: Any) -> None:
     """Let T5 and T5Gemma compute in float64 what their own code computes in float32."""
 
     def of_t5(norm: Any, x: Tensor) -> Tensor:
@@ -257,12 +281,12 @@ def build(
             ).eval()
             for attention in ("eager", ATTENTION)
         ]
-    _randomise(made[0])
+    randomise(made[0])
     made[1].load_state_dict(made[0].state_dict())
     for inner in made:
         inner.to(dtype)
         if dtype == torch.float64:
-            _compute_in_float64(inner)
+            compute_in_float64(inner)
         if name == "marian":  # as opus-mt: the padding is the likeliest token, and forbidden
             padding = inner.config.pad_token_id
             inner.final_logits_bias[0, padding] = 50.0
@@ -281,10 +305,12 @@ def stack_of(inner: Any, stack: str) -> Any:
     return getattr(found, "text_model", found)
 
 
-def random_ids(*lengths: int, first: int | None = None, seed: int = 3) -> Tensor:
+def random_ids(
+    *lengths: int, first: int | None = None, seed: int = 3, most: int = VOCABULARY
+) -> Tensor:
     """Ids (B, longest) without special tokens, padded on the right; ``first`` begins each row."""
     generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(6, VOCABULARY - 1, (len(lengths), max(lengths)), generator=generator)
+    ids = torch.randint(6, most - 1, (len(lengths), max(lengths)), generator=generator)
     for row, length in zip(ids, lengths, strict=True):
         row[length:] = PADDING
     if first is not None:
