@@ -20,7 +20,7 @@ from headwise.viz_app.session.state import CHOICES, decode, parameter_of
 from tests.imports import DRAWN, ROOT
 from tests.robustness import tiny_run
 from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
-from tests.viz_app.pages.driver import DOG, Folders, Page, Start, drawn, every_page, unescaped
+from tests.viz_app.pages.driver import DOG, Page, Start, drawn, every_page, unescaped
 
 TRACED = {
     *("translate", "inside", "why", "model"),
@@ -29,7 +29,7 @@ TRACED = {
 """Pages, and sections of Training, that send the sentence through the model."""
 RANKED = {"below": "off", "rank": "true", "ablation": "mean"}
 TOKEN = "$y$ :red[x] `c` https://h.example [a](http://x) :material/kitesurfing: } \\color{red}"
-"""What each token of a vocabulary ends with."""
+"""What each token of a vocabulary ends with, in test_pretrained.py."""
 RAW = re.compile(
     r"https://|\]\((?!#)|:red\[|:material/kitesurfing|\*\*b\*\*|\$x\^2\$|\$y\$|(?<!\\)<img|\\color\{"
 )
@@ -132,31 +132,6 @@ def test_errors_of_files_are_no_markup(
     words_shown(app)
     told = [*app.errors, *app.warnings, *(caption.value for caption in app.caption)]
     assert any(Path(name).name in unescaped(text) for text in told), told
-
-
-@pytest.fixture(scope="module")
-def hostile_model(measured: Folders, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoints of a T5 of which all tokens of three letters or more are markup."""
-    folder = shutil.copytree(measured("t5"), tmp_path_factory.mktemp("tokens") / "t5")
-    for path in folder.rglob("tokenizer*.json"):
-        text = path.read_text()
-        if path.name == "tokenizer.json":
-            pieces = [piece for piece, _ in json.loads(text)["model"]["vocab"] if len(piece) > 2]
-        for piece in pieces:
-            text = text.replace(json.dumps(piece), json.dumps(piece + TOKEN))
-            text = text.replace(json.dumps(piece, ensure_ascii=False), json.dumps(piece + TOKEN))
-        path.write_text(text)
-    return folder
-
-
-@every_page
-def test_texts_of_tokens_are_no_markup(
-    start_model: Start, hostile_model: Path, page: str, address: dict[str, str]
-) -> None:
-    asked = {"below": "steps", "measure": "end", "heads_order": TOKEN}
-    app = start_model(page, hostile_model, **asked, **address)
-    assert words_shown(app) or page in ("learn", "training", "heads", "errors")
-    assert app.errors == []
 
 
 @pytest.mark.parametrize(
