@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -62,7 +62,7 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
         "decoder_self": [[OWN, np.tri(3) / [[1], [2], [3]]]],
         "encoder_self": [[EVEN, CROSS]],
     }
-    small = dataclasses.replace(
+    small = replace(
         trace,
         source=make_tokens([" x"], [" y"], ["</s>"]),
         consumed=make_tokens(*WORDS[:3]),
@@ -71,16 +71,16 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
         value_norms={"cross": np.array([[[1, 1, 9]] * 2] * 2, np.float32)},
         queries={"cross": np.array([[[[1, 0], [2, 1], [0, 0]]] * 2] * 2, np.float32)},
         keys={"cross": np.array([[[[1, 1], [0, 3], [1, 2]]] * 2] * 2, np.float32)},
-        predictions=dataclasses.replace(
+        predictions=replace(
             trace.predictions,
             entropy=np.array([0.1, 1.5, 0.7], np.float32),
             log_probability=np.log(np.array([0.25, 0.5, 0.9], np.float32)),
         ),
     )
-    turned = dataclasses.replace(
+    turned = replace(
         small,
         turned=Turned.off([("cross", 0, 0)]),
-        predictions=dataclasses.replace(small.predictions, rank=np.array([3, 1, 2])),
+        predictions=replace(small.predictions, rank=np.array([3, 1, 2])),
     )
     return Asked(
         small,
@@ -184,6 +184,13 @@ def made(asked: Asked, name: str, **given: str) -> Question:
     return ask(name, read_parameters(name, NEEDED.get(name, {}) | given), asked)
 
 
+def about(asked: Asked, *, predictions: dict[str, Any] | None = None, **changes: Any) -> Asked:
+    """The same, of a trace that is another in some fields, or in some of its predictions."""
+    if predictions:
+        changes["predictions"] = replace(asked.trace.predictions, **predictions)
+    return replace(asked, trace=replace(asked.trace, **changes))
+
+
 @pytest.mark.parametrize(
     ("name", "given", "answer"),
     [
@@ -247,13 +254,7 @@ def test_the_right_answer_by_hand(
         ("keys_for_share", {"share": "0.75"}, "1 3", 0, "down: 0.80 ≈ 0.80, with 1 of 3 keys."),
         ("keys_for_share", {"share": "0.82"}, "1 2 3", 0, "less it is 0.80, nearly as much."),
         ("hidden_token", {}, "a b </s>", 1, "Row 2 from the top has to predict “b”, which the"),
-        (
-            "hidden_token",
-            {},
-            "a b </s>",
-            2,
-            "“</s>” is predicted by row 3 from the top, after “b”.",
-        ),
+        ("hidden_token", {}, "a b </s>", 2, "is predicted by row 3 from the top, after “b”."),
         ("predicted_token", {}, "a b </s>", 2, "is predicted by row 3, after it has consumed “b”."),
         ("largest_weight", {}, "0.33 0.50 0.80", 2, "even rows would have 0.33 on each of 3 keys"),
         ("masked_keys", {}, "1 2 3", 0, "Row 2 has consumed 2 of the 3 tokens and may look at"),
@@ -273,21 +274,9 @@ def test_the_right_answer_by_hand(
         ("tokens_changed", {}, "0 1 2 3", 2, "With cross.1.1 turned, 2 of 3 tokens of the same"),
         ("heads_that_count", {}, "0 1 9 18", 1, "The interval lies above 0 for 1 of 18 heads."),
         # e to 6.375 is 587, and to −6.375, 12.75 and 3.1875 the others.
-        (
-            "word_ratio",
-            {},
-            "0.0017 24.2 587 3.45e+05",
-            2,
-            "logits is +6.38, and e to that power is",
-        ),
+        ("word_ratio", {}, "0.0017 24.2 587 3.45e+05", 2, "is +6.38, and e to that power is"),
         ("account_sum", {}, "+0.00 +2.75 +4.00 +6.38", 3, "13 parts sum to +6.38"),
-        (
-            "account_sum",
-            {},
-            "+0.00 +2.75 +4.00 +6.38",
-            0,
-            "alone is +4.00, and all heads of cross-",
-        ),
+        ("account_sum", {}, "+0.00 +2.75 +4.00 +6.38", 0, "alone is +4.00, and all heads of"),
     ],
 )
 def test_the_numbers_that_are_offered_and_said_by_hand(
@@ -307,10 +296,7 @@ def test_the_keys_for_a_share_are_added_up_to_the_fifth(
     """The weights sum to 0.3, 0.5, 0.65, 0.75, 0.85, 0.95 and 1 from the heaviest down."""
     row = [0.05, 0.1, 0.1, 0.1, 0.15, 0.2, 0.3]
     source = make_tokens(*([f" {letter}"] for letter in "tuvwxyz"))
-    trace = dataclasses.replace(
-        asked.trace, source=source, attention={"cross": np.array([[[row] * 3]], np.float32)}
-    )
-    long = dataclasses.replace(asked, trace=trace)
+    long = about(asked, source=source, attention={"cross": np.array([[[row] * 3]], np.float32)})
     added = "0.30 + 0.20 + 0.15 + 0.10 + 0.10"
     question = made(long, "keys_for_share", share="0.9")
     assert (right(question), labels(question)) == (["6"], ["1", "6", "7"])
@@ -322,42 +308,24 @@ def test_the_keys_for_a_share_are_added_up_to_the_fifth(
     assert f"{added} ≈ 0.85, with 5 of 7 keys; with one less it is 0.75." in question.reason((0,))
 
 
-def test_of_two_keys_an_even_row_has_a_half(asked: Asked) -> None:
-    causal = dataclasses.replace(asked, head=Head("decoder_self", 0, 0))
-    assert labels(made(causal, "even_weight")) == ["0.20", "0.25", "0.50", "1.00"]
-
-
-def test_of_a_causal_map_the_largest_weight_is_in_a_row_with_several_keys(asked: Asked) -> None:
-    causal = dataclasses.replace(asked, head=Head("decoder_self", 0, 0))
-    assert right(made(causal, "largest_weight")) == ["0.90"]
-
-
 def test_beside_a_largest_weight_near_a_half_there_is_a_larger_one(asked: Asked) -> None:
     flat = np.array([[[[0.4, 0.3, 0.3]] * 3]], np.float32)
-    trace = dataclasses.replace(asked.trace, attention={"cross": flat})
-    question = made(dataclasses.replace(asked, trace=trace), "largest_weight")
+    question = made(about(asked, attention={"cross": flat}), "largest_weight")
     assert labels(question) == ["0.40", "0.90", "1.00"]
 
 
 def test_of_the_second_likeliest_token_the_likeliest_is_not_offered(asked: Asked) -> None:
     known = np.log(np.array([[0.4, 0.3, 0.15, 0.1, 0.05]] * 3))
-    trace = dataclasses.replace(
-        asked.trace,
-        predictions=dataclasses.replace(asked.trace.predictions, top_log_probability=known),
-        top_tokens=((" p", " q", " s", " r", " t"),) * 3,
-    )
-    question = made(dataclasses.replace(asked, trace=trace), "runner_up")
+    top = ((" p", " q", " s", " r", " t"),) * 3
+    likely = about(asked, predictions={"top_log_probability": known}, top_tokens=top)
+    question = made(likely, "runner_up")
     assert (right(question), labels(question)) == (["q"], ["q", "r", "s"])
 
 
 def test_the_lens_is_named_by_what_the_last_layer_reads(asked: Asked) -> None:
-    ids = np.array([[[1]], [[2]], [[2]]])
-    trace = dataclasses.replace(
-        asked.trace,
-        predictions=dataclasses.replace(asked.trace.predictions, lens_ids=ids.repeat(3, axis=1)),
-        lens_tokens=(((" p",),) * 3, ((" q",),) * 3, ((" q",),) * 3),
-    )
-    question = made(dataclasses.replace(asked, trace=trace), "lens_layer")
+    ids = np.array([[[1]], [[2]], [[2]]]).repeat(3, axis=1)
+    tokens = tuple(((f" {letter}",),) * 3 for letter in "pqq")
+    question = made(about(asked, predictions={"lens_ids": ids}, lens_tokens=tokens), "lens_layer")
     assert right(question) == ["layer 1"]
     said = "the embedding: p; layer 1: q; layer 2: q. “q” comes first after layer 1, and stays."
     assert said in question.reason((0,))
@@ -365,18 +333,16 @@ def test_the_lens_is_named_by_what_the_last_layer_reads(asked: Asked) -> None:
 
 def test_keys_with_one_score_cannot_be_told_apart(asked: Asked) -> None:
     alike = scored(Head("cross", 0, 0), 1)
-    same = dataclasses.replace(
-        alike, key_parts={name: np.zeros_like(key) for name, key in alike.key_parts.items()}
-    )
+    same = replace(alike, key_parts={name: 0 * key for name, key in alike.key_parts.items()})
     with pytest.raises(ValueError, match="same score for every key"):
-        made(dataclasses.replace(asked, score_parts=lambda head, row: same), "score_term")
+        made(replace(asked, score_parts=lambda head, row: same), "score_term")
 
 
 def test_a_model_without_positions_has_none_in_its_account(asked: Asked) -> None:
     given = compared()
-    parts = dataclasses.replace(given.account.parts, position=None)
-    account = dataclasses.replace(given.account, parts=parts)
-    without = dataclasses.replace(asked, account=lambda: Compared(account, "b", "c"))
+    parts = replace(given.account.parts, position=None)
+    account = replace(given.account, parts=parts)
+    without = replace(asked, account=lambda: Compared(account, "b", "c"))
     assert "the token and its position brought +0.50, for" in made(without, "largest_group").reason(
         (0,)
     )
@@ -390,17 +356,14 @@ def test_a_head_is_named_from_1_in_what_is_said_of_it(asked: Asked) -> None:
 
 
 def test_why_rows_sum_to_one_is_said_of_what_is_shown(asked: Asked) -> None:
-    by_norms = dataclasses.replace(asked, cells="value norm")
-    for shown in (by_norms, dataclasses.replace(asked, show="mean")):
+    by_norms = replace(asked, cells="value norm")
+    for shown in (by_norms, replace(asked, show="mean")):
         assert "the maps that it is made of have such rows" in made(shown, "row_sum").reason((0,))
 
 
 def test_the_fewest_tokens_with_a_share_may_be_more_than_are_known(asked: Asked) -> None:
     known = np.log(np.array([[0.5, 0.3, 0.15]] * 3))
-    predictions = dataclasses.replace(asked.trace.predictions, top_log_probability=known)
-    three = dataclasses.replace(
-        asked, trace=dataclasses.replace(asked.trace, predictions=predictions)
-    )
+    three = about(asked, predictions={"top_log_probability": known})
     question = made(three, "nucleus_size", share="0.9")
     assert (right(question), labels(question)) == (["3"], ["1", "2", "3", "more than 3"])
     assert "0.50 + 0.30 + 0.15 + … : 3 tokens have 0.950." in question.reason((0,))
@@ -414,20 +377,18 @@ def test_the_head_that_spoke_most_did_so_over_all_that_it_read(asked: Asked) -> 
     account = compared().account
     heads = {"decoder_self": np.zeros((2, 2, 2)), "cross": np.zeros((2, 2, 3))}
     heads["cross"][0, 1], heads["cross"][1, 0, 0] = 1, 2.5
-    parts = dataclasses.replace(account.parts, heads=heads)
-    steady = dataclasses.replace(account, parts=parts)
-    question = made(
-        dataclasses.replace(asked, account=lambda: Compared(steady, "b", "c")), "key_of_head"
-    )
+    parts = replace(account.parts, heads=heads)
+    steady = replace(account, parts=parts)
+    question = made(replace(asked, account=lambda: Compared(steady, "b", "c")), "key_of_head")
     assert question.names["head"] == "Cross 1.2"
 
 
 def test_milestones_between_the_first_and_the_last_are_offered_at_a_third(asked: Asked) -> None:
     first = made_up_pairs()
     scores = first.checkpoints[0]
-    seven = {10 * n: dataclasses.replace(scores, step=10 * n) for n in range(7)}
-    measured = dataclasses.replace(first, checkpoints=seven)
-    question = made(dataclasses.replace(asked, pairs=lambda: measured), "above_chance")
+    seven = {10 * n: replace(scores, step=10 * n) for n in range(7)}
+    measured = replace(first, checkpoints=seven)
+    question = made(replace(asked, pairs=lambda: measured), "above_chance")
     assert labels(question) == ["step 0", "step 20", "step 60", "at none of them"]
 
 
@@ -437,12 +398,10 @@ def test_lengths_and_turns_of_embeddings_are_those_of_the_vectors(asked: Asked) 
         np.array([[length * (axis == 0), length * (axis == 1)] for length in lengths], np.float32)
         for axis, lengths in enumerate(([3, 4, 1], [4, 3, 2]))
     )
-    embedding = dataclasses.replace(
+    embedding = replace(
         asked.trace.source_embedding, tokens=tokens, positions=positions, total=tokens + positions
     )
-    of_two = dataclasses.replace(
-        asked, trace=dataclasses.replace(asked.trace, source_embedding=embedding)
-    )
+    of_two = about(asked, source_embedding=embedding)
     assert right(made(of_two, "input_width")) == ["2"]
     question = made(of_two, "longer_part")
     assert right(question) == ["the positional encodings"]
@@ -458,14 +417,13 @@ def test_near_and_far_positions_are_offered(
     """The fourth of seven is most like the last; its neighbours, and the farthest, are wrong."""
     positions = np.eye(7, dtype=np.float32)
     positions[3] = [0.1, 0.2, 0.3, 1, 0.2, 0.1, 0.6]
-    embedding = dataclasses.replace(asked.trace.source_embedding, positions=positions)
-    trace = dataclasses.replace(
-        asked.trace,
+    embedding = replace(asked.trace.source_embedding, positions=positions)
+    seven = about(
+        replace(asked, head=Head("encoder_self", 0, 0)),
         source=make_tokens(*([f" {letter}"] for letter in "tuvwxyz")),
         source_embedding=embedding,
         attention={"encoder_self": np.full((1, 1, 7, 7), 1 / 7, np.float32)},
     )
-    seven = dataclasses.replace(asked, trace=trace, head=Head("encoder_self", 0, 0))
     question = made(seven, "nearest_position")
     assert (right(question), question.names) == (["7: z"], {"token": "4: w"})
     assert labels(question) == ["1: t", "3: v", "5: x", "7: z"]
@@ -482,12 +440,12 @@ def test_a_row_in_which_another_key_leads_comes_first(asked: Asked, way: int) ->
     """
     weights = np.array([[0.34, 0.33, 0.33], [0.1, 0.3, 0.6], [0.3, 0.4, 0.3]], np.float32)
     norms = np.array([4, 1, 1], np.float32)
-    trace = dataclasses.replace(
-        asked.trace,
+    changed = about(
+        asked,
         attention={"cross": weights[None, None, :, ::way]},
         value_norms={"cross": norms[None, None, ::way]},
     )
-    assert most_changed_row(trace, Head("cross", 0, 0)) == 2
+    assert most_changed_row(changed.trace, Head("cross", 0, 0)) == 2
 
 
 def test_a_row_is_named_by_its_number_from_1_and_the_token_that_it_consumed(asked: Asked) -> None:
@@ -497,9 +455,11 @@ def test_a_row_is_named_by_its_number_from_1_and_the_token_that_it_consumed(aske
 
 
 def test_masked_rows_offer_what_they_may_look_at(asked: Asked) -> None:
-    causal = dataclasses.replace(asked, head=Head("decoder_self", 0, 0))
+    causal = replace(asked, head=Head("decoder_self", 0, 0))
     assert right(made(causal, "masked_keys")) == ["1"]
     assert right(made(causal, "masked_keys", row="first")) == ["2"]
+    assert labels(made(causal, "even_weight")) == ["0.20", "0.25", "0.50", "1.00"]
+    assert right(made(causal, "largest_weight")) == ["0.90"]  # in a row with several keys
     question = made(causal, "largest_key")
     assert [choice.place for choice in question.choices] == [(1, 0), (1, 1)]
     assert not question.is_right((1, 2))
@@ -510,7 +470,7 @@ def test_masked_rows_offer_what_they_may_look_at(asked: Asked) -> None:
     shares = np.stack(
         [np.diagonal(head, -1).sum() / 3 for head in asked.trace.attention["cross"][0]]
     )
-    said = made(dataclasses.replace(asked, head=Head("cross", 0, 0)), "head_extreme", of="previous")
+    said = made(replace(asked, head=Head("cross", 0, 0)), "head_extreme", of="previous")
     for choice, share in zip(said.choices, shares, strict=False):
         assert f"mean weight on the token before the query is {share:.2f}" in choice.note
     assert right(made(causal, "even_weight", row="first")) == ["1.00"]
@@ -529,13 +489,13 @@ def test_scores_are_products_divided_by_the_root_of_the_width(asked: Asked) -> N
 
 def test_what_the_map_shows_is_asked_about(asked: Asked) -> None:
     # With value norms, weights 0.1, 0.8, 0.1 times 1, 1, 9 are 0.1, 0.8, 0.9.
-    assert right(made(dataclasses.replace(asked, cells="value norm"), "largest_key")) == ["3: </s>"]
-    two = dataclasses.replace(asked, head=Head("cross", 1, 0))
+    assert right(made(replace(asked, cells="value norm"), "largest_key")) == ["3: </s>"]
+    two = replace(asked, head=Head("cross", 1, 0))
     assert right(made(two, "largest_key")) == ["1: x", "2: y", "3: </s>"]
-    mean = dataclasses.replace(two, show="mean", row=2)
+    mean = replace(two, show="mean", row=2)
     assert_near(mean.weights[2], (np.array(CROSS[0]) + 1 / 3) / 2)
     assert right(made(mean, "largest_key")) == ["1: x"]
-    rollout = dataclasses.replace(asked, head=Head("encoder_self", 0, 0), show="rollout")
+    rollout = replace(asked, head=Head("encoder_self", 0, 0), show="rollout")
     layer = (np.array(CROSS) + 1 / 3) / 2
     assert_near(rollout.weights, (layer + np.eye(3)) / 2)
     assert right(made(rollout, "largest_key")) == ["2: y"]
@@ -559,14 +519,14 @@ def test_what_the_map_shows_is_asked_about(asked: Asked) -> None:
 def test_the_head_with_most_of_a_property(
     asked: Asked, maps: Any, of: str, answer: list[str], place: tuple[int, int], reason: str
 ) -> None:
-    trace = dataclasses.replace(asked.trace, attention={"cross": np.array(maps, np.float32)})
-    question = made(dataclasses.replace(asked, trace=trace), "head_extreme", of=of)
+    others = about(asked, attention={"cross": np.array(maps, np.float32)})
+    question = made(others, "head_extreme", of=of)
     assert right(question) == answer
     assert reason in question.reason(place)
 
 
 def test_questions_on_an_account_follow_what_is_marked_and_name_the_words(asked: Asked) -> None:
-    marked = dataclasses.replace(asked, column=1)
+    marked = replace(asked, column=1)
     assert right(made(marked, "head_for_token")) == ["2.1"]
     assert right(made(marked, "encoder_part")) == ["Feed-forward 1"]
     assert right(made(marked, "encoder_part", of="head")) != ["Feed-forward 1"]
@@ -580,10 +540,10 @@ def test_questions_on_an_account_follow_what_is_marked_and_name_the_words(asked:
     assert labels(heads) == [*("Cross 1.1", "Cross 1.2", "Decoder self 2.2", "Cross 2.1")]
     account = compared().account
     cross = {"cross": account.parts.heads["cross"] + [[[0, 0, 1.496], [0, 0, 0]], [[0] * 3] * 2]}
-    parts = dataclasses.replace(account.parts, heads=account.parts.heads | cross)
+    parts = replace(account.parts, heads=account.parts.heads | cross)
     # Columns of 1.5, 1 and 1.746, of which one more step makes two alike.
-    near = dataclasses.replace(account, parts=parts)
-    alike = dataclasses.replace(asked, account=lambda: Compared(near, "b", "c"))
+    near = replace(account, parts=parts)
+    alike = replace(asked, account=lambda: Compared(near, "b", "c"))
     assert right(made(alike, "source_for_word")) == ["</s>"]
     parts.heads["cross"][0, 0, 0] += 0.245
     assert right(made(alike, "source_for_word")) == ["x", "</s>"]
@@ -594,15 +554,13 @@ def test_a_question_on_an_account_says_where_there_is_none(asked: Asked) -> None
         nowhere = Asked(asked.trace, asked.model, asked.head)
         with pytest.raises(ValueError, match="open the page Why"):
             made(nowhere, name)
-    mean = dataclasses.replace(compared().account, instead=None)
-    against_mean = dataclasses.replace(asked, account=lambda: Compared(mean, "b", "mean"))
+    mean = replace(compared().account, instead=None)
+    against_mean = replace(asked, account=lambda: Compared(mean, "b", "mean"))
     with pytest.raises(ValueError, match="has no probability"):
         made(against_mean, "word_ratio")
     for power, written in ((0.0, "1 times"), (20.0, "10^8.7 times"), (-1.0, "0.368 times")):
-        account = dataclasses.replace(compared().account, difference=power)
-        other = dataclasses.replace(
-            asked, account=lambda account=account: Compared(account, "b", "c")
-        )
+        account = replace(compared().account, difference=power)
+        other = replace(asked, account=lambda account=account: Compared(account, "b", "c"))
         assert right(made(other, "word_ratio")) == [written]
 
 
@@ -611,7 +569,7 @@ def test_what_tells_keys_apart_by_hand(asked: Asked) -> None:
 
     Position × position is 0, 6 and 0: its covariance is 12 of a variance of 24.
     """
-    question = made(dataclasses.replace(asked, score_parts=scored), "score_term")
+    question = made(replace(asked, score_parts=scored), "score_term")
     assert right(question) == ["its position with the keys' positions"]
     assert "this is 0.50" in question.reason((1,))
     assert "this is 0.00" in question.reason((0,))
@@ -620,7 +578,7 @@ def test_what_tells_keys_apart_by_hand(asked: Asked) -> None:
 
 
 def test_what_a_head_raises_most_is_right(asked: Asked) -> None:
-    question = made(dataclasses.replace(asked, written=written), "written_token")
+    question = made(replace(asked, written=written), "written_token")
     assert right(question) == ["t3"]
     assert labels(question) == ["t0", "t1", "t2", "t3"]
     assert "+1.0 standard deviations" in question.reason((1,))
@@ -638,7 +596,7 @@ def test_two_targets_differ_first_at_a_step() -> None:
 
 def test_the_costliest_head_is_that_of_the_costs(asked: Asked) -> None:
     costs = {"cross": np.array([[0.1, -0.2], [0.7, 0.3]], np.float32)}
-    question = made(dataclasses.replace(asked, costs=lambda: costs), "costliest_head")
+    question = made(replace(asked, costs=lambda: costs), "costliest_head")
     assert question.right == {(1, 0)}
     assert "0.30 nats" in question.reason((1, 1))
 
@@ -686,17 +644,16 @@ def test_parameters_that_cannot_be_used_are_refused() -> None:
 
 def test_a_question_on_what_a_run_lacks_says_so(asked: Asked) -> None:
     with pytest.raises(ValueError, match="the log of this run has no BLEU"):
-        made(dataclasses.replace(asked, curves={}), "best_milestone", of="bleu")
-    embedding = dataclasses.replace(asked.trace.source_embedding, positions=None)
-    without = dataclasses.replace(asked.trace, source_embedding=embedding)
+        made(replace(asked, curves={}), "best_milestone", of="bleu")
+    embedding = replace(asked.trace.source_embedding, positions=None)
     with pytest.raises(ValueError, match="adds no positional encodings"):
-        made(dataclasses.replace(asked, trace=without), "longer_part")
+        made(about(asked, source_embedding=embedding), "longer_part")
 
 
 def test_questions_on_pairs_are_true_whichever_way_it_comes_out(asked: Asked) -> None:
     first = made_up_pairs()
-    first = dataclasses.replace(first, checkpoints={0: first.checkpoints[0]}, heads_step=None)
-    of_first = dataclasses.replace(asked, pairs=lambda: first)
+    first = replace(first, checkpoints={0: first.checkpoints[0]}, heads_step=None)
+    of_first = replace(asked, pairs=lambda: first)
     question = made(of_first, "likelier_target")  # the third fails by most, 2 nats
     assert (right(question), question.names["source"]) == (["Ve <b>."], "He does not see.")
     assert "-9.50 nats, that of “Ve <b>.” -7.50" in question.reason((0,))
@@ -704,24 +661,22 @@ def test_questions_on_pairs_are_true_whichever_way_it_comes_out(asked: Asked) ->
     with pytest.raises(ValueError, match="heads of this run were not measured on pairs"):
         made(of_first, "heads_that_count")
     with pytest.raises(ValueError, match="this run was not measured on pairs"):
-        made(dataclasses.replace(asked, pairs=lambda: None), "weakest_phenomenon")
+        made(replace(asked, pairs=lambda: None), "weakest_phenomenon")
     sure = np.array([-1.0] * 4)
     scores = PairScores(20, "", sure, np.array([-9, -9, -4.0, -9]))
-    all_right = dataclasses.replace(first, checkpoints={20: scores})
-    question = made(dataclasses.replace(asked, pairs=lambda: all_right), "likelier_target")
+    all_right = replace(first, checkpoints={20: scores})
+    question = made(replace(asked, pairs=lambda: all_right), "likelier_target")
     assert right(question) == ["No ve."]  # the one that is right by least
     assert "here the model is right" in question.reason((1,))
-    both = dataclasses.replace(asked, pairs=lambda: all_right)
+    both = replace(asked, pairs=lambda: all_right)
     assert right(made(both, "weakest_phenomenon")) == ["gender", "negation"]
     scores = PairScores(20, "", sure, sure)
-    tied = dataclasses.replace(first, checkpoints={20: scores})
-    assert len(right(made(dataclasses.replace(asked, pairs=lambda: tied), "likelier_target"))) == 2
+    tied = replace(first, checkpoints={20: scores})
+    assert len(right(made(replace(asked, pairs=lambda: tied), "likelier_target"))) == 2
     # 4 of 4 right: from 51% on, above one half.
     scores = PairScores(20, "", sure, sure - 1)
-    above = dataclasses.replace(first, checkpoints={**first.checkpoints, 20: scores})
-    assert right(made(dataclasses.replace(asked, pairs=lambda: above), "above_chance")) == [
-        "step 20"
-    ]
+    above = replace(first, checkpoints={**first.checkpoints, 20: scores})
+    assert right(made(replace(asked, pairs=lambda: above), "above_chance")) == ["step 20"]
 
 
 def test_words_stand_for_places(asked: Asked, make_tokens: Callable[..., Tokens]) -> None:
@@ -729,8 +684,8 @@ def test_words_stand_for_places(asked: Asked, make_tokens: Callable[..., Tokens]
     assert [place_of(word, 5) for word in words] == [0, 1, 2, 4, 4]
     assert place_of("second", 1) == 0
     kind, trace = "decoder_self", asked.trace
-    plain = dataclasses.replace(trace, predicted=make_tokens([" a"], [" b"], [" c"]))
-    divided = dataclasses.replace(trace, predicted=make_tokens([" a"], [" b", "c"]))
+    plain = replace(trace, predicted=make_tokens([" a"], [" b"], [" c"]))
+    divided = replace(trace, predicted=make_tokens([" a"], [" b", "c"]))
     weights = np.array([[1, 0], [0.4, 0.6], [0.3, 0.7]], np.float32)
     assert heaviest_row(weights, plain, kind) == 2  # the first row has one key only
     assert heaviest_row(weights, trace, kind) == 1  # the last predicts </s>
@@ -752,17 +707,13 @@ def test_answers_that_differ_by_a_last_bit_are_both_right(
     turned = 1 + np.array(bits) * np.finfo(np.float32).eps
     queries = np.array([[[[1, 0]]]], np.float32)
     keys = np.array([[[[turned[0], 1], [0, 3], [turned[2], 2]]]], np.float32)
-    predictions = dataclasses.replace(
-        asked.trace.predictions,
-        top_log_probability=np.log(np.array([[0.4, 0.2, 0.2, 0.1]], np.float32) * [1, *turned]),
-    )
-    trace = dataclasses.replace(
-        asked.trace,
+    likely = np.log(np.array([[0.4, 0.2, 0.2, 0.1]], np.float32) * [1, *turned])
+    tied = about(
+        replace(asked, row=0),
         queries={"cross": queries},
         keys={"cross": keys},
-        predictions=predictions,
+        predictions={"top_log_probability": likely},
         top_tokens=((" p", " q", " r", " s"),),
     )
-    tied = dataclasses.replace(asked, trace=trace, row=0)
     assert right(made(tied, "largest_product")) == ["1: x", "3: </s>"]
     assert right(made(tied, "runner_up")) == ["q", "r"]
