@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -18,9 +18,19 @@ from safetensors.torch import load_file, save_file
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.model import projection
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.served import MODELS
+from headwise.viz_app.session import download
 from headwise.viz_app.training import embeddings as training_embeddings
-from tests.viz_app.pages.driver import Folders, Page, Start, open_page
+from tests.viz_app.pages.driver import (
+    Calls,
+    Folders,
+    Page,
+    Start,
+    open_page,
+    record_calls,
+    write_made_up,
+)
 
 SENTENCE = "The dog sees a red house."
 TRAINER_STEPS = (10, 20)
@@ -45,16 +55,19 @@ def checked_figures(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def start_page(run_root: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+def start_page(run_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Open a page by its module's name, on a folder of runs and an address's parameters.
 
-    The page "app" is the whole app, at its first page.
+    The page "app" is the whole app, at its first page. A test fails that does not look at errors.
     """
+    opened: list[Page] = []
 
     def start(page: str, root: Path = run_root, **address: str) -> Page:
-        return open_page(page, root, monkeypatch, address)
+        opened.append(open_page(page, root, monkeypatch, address))
+        return opened[-1]
 
-    return start
+    yield start
+    assert [page.errors for page in opened if page.unread] == []
 
 
 @pytest.fixture
@@ -68,7 +81,9 @@ def opened(run_root: Path, request: pytest.FixtureRequest) -> Page:
     """The page that the test's module names, opened once for all who only read it."""
     address = getattr(request.module, "ADDRESS", {})
     with pytest.MonkeyPatch.context() as patch:
-        return open_page(request.module.PAGE, run_root, patch, address)
+        page = open_page(request.module.PAGE, run_root, patch, address)
+        assert page.errors == []
+        return page
 
 
 @pytest.fixture
@@ -80,6 +95,30 @@ def clouds(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             view, "scatter", lambda cloud, **others: given.append({"cloud": cloud} | others)
         )
     return given
+
+
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Calls:
+    """What the page that the test's module names gives to the component of lists."""
+    return record_calls(monkeypatch, request.module.PAGE, "row_table")
+
+
+@pytest.fixture
+def downloads(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], bytes]]:
+    """What the menu of downloads offers: the name of a file → what makes it, when it is clicked."""
+    given: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(
+        download.st,
+        "download_button",
+        lambda _, data, file_name, **__: given.update({file_name: data}),
+    )
+    return given
+
+
+@pytest.fixture
+def measured(own_root: Path) -> dict[int, Measures]:
+    """Made-up measures, written for all checkpoints of the run in ``own_root``."""
+    return write_made_up(own_root)
 
 
 @pytest.fixture
@@ -143,7 +182,7 @@ def _train(single: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def measured(folders: Folders, data_folder: Path) -> Folders:
+def measured_folders(folders: Folders, data_folder: Path) -> Folders:
     """Return a function that makes the folder of a training whose heads are measured, once."""
 
     @cache

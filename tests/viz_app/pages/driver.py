@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import re
@@ -41,11 +42,14 @@ from headwise.model.run_info import Counts
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.components.row_table import Cell, MarkedText
+from headwise.viz_app.measuring.files import write_measures
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.session import slices
 from headwise.viz_app.session.state import CHOICES, View
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import OPERATIONS, assert_near, printed
+from tests.viz_app.measures import made_up_measures
 
 APP = Path(__file__).resolve().parents[3] / "viz_app" / "script.py"
 CATS, DOG = "The cats don't see the dog.", "Where is the old dog?"
@@ -115,8 +119,23 @@ class Page(AppTest):
     _panel = ""
     """The panel that is drawn again; empty: the whole page is."""
     _drawn: Sequence[ForwardMsg] = ()
+    unread = False
+    """Whether it was drawn with errors that nobody has looked at since."""
+
+    @property
+    def error(self) -> Any:
+        """The error messages, which now are read."""
+        self.unread = False
+        return super().error
+
+    @property
+    def exception(self) -> Any:
+        """What went wrong in the program, which now is read."""
+        self.unread = False
+        return super().exception
 
     def _run(self, *args: Any, **named: Any) -> Page:
+        assert not self.unread, self.errors
         made: list[_PanelRunner] = []
 
         def make(*args: Any, **named: Any) -> _PanelRunner:
@@ -128,6 +147,7 @@ class Page(AppTest):
             patch.setattr(app_test, "LocalScriptRunner", make)
             super()._run(*args, **named)
         self._drawn = made[0].forward_msgs()
+        self.unread = bool(self.error or self.exception)
         return self
 
     def panel_of(self, field: str) -> str:
@@ -208,6 +228,12 @@ class Page(AppTest):
         """Whether a caption has a text with numbers of another pass, as ``shown`` writes them."""
         captions = self.captions
         return any(told in captions for told in shown(template, *numbers, **bounds))
+
+    @property
+    def said(self) -> str:
+        """Everything that messages, captions and commands say."""
+        parts = [*self.info, *self.warning, *self.error, *self.caption, *self.code]
+        return unescaped("\n".join(part.value for part in parts))
 
     def markup(self, containing: str = "") -> list[str]:
         """Return what the page draws as HTML and contains a text."""
@@ -324,6 +350,26 @@ def write_run(
     for step, model in models.items():
         save_weights(root / info.name, model, run=info.name, step=step)
     return open_trained_run(info.name, root=root)
+
+
+def write_made_up(root: Path) -> dict[int, Measures]:
+    """Write made-up measures for all checkpoints of the run ``tiny`` in a folder."""
+    run = open_trained_run("tiny", root=root)
+    made = {step: made_up_measures(step, sha256=load_weights(run, step).sha256) for step in STEPS}
+    for measures in made.values():
+        write_measures(run.folder, measures)
+    return made
+
+
+def assert_same_arrays(found: bytes, expected: Path) -> None:
+    """Check the arrays of two NumPy archives; passes of other batches round otherwise."""
+    with np.load(io.BytesIO(found)) as here, np.load(expected) as there:
+        assert here.files == there.files
+        for name in here.files:
+            if here[name].dtype.kind == "f":
+                assert_near(here[name], there[name], dtype=np.float32, size=40)
+            else:
+                np.testing.assert_array_equal(here[name], there[name])
 
 
 def embedding_table(run: TrainedRun, side: str, *, step: int = 60) -> Floats:

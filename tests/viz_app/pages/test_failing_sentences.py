@@ -12,30 +12,22 @@ import pytest
 
 from headwise.viz_app.errors.sentences.failures import FAILURE_DESCRIPTIONS
 from headwise.viz_app.measuring.files import write_measures
-from headwise.viz_app.records.measures import FAILURES, TranslatedSentence
+from headwise.viz_app.records.measures import FAILURES, Measures, TranslatedSentence
 from tests.viz_app.measures import SENTENCES
-from tests.viz_app.pages.driver import Calls, Start, patch_views, record_calls, row_names, table
-from tests.viz_app.pages.test_heads import Every, measured, said  # noqa: F401  (a fixture)
+from tests.viz_app.pages.driver import Calls, Start, patch_views, row_names, table
+
+PAGE = "errors"
 
 
 @pytest.fixture
-def start(start_page: Start, own_root: Path, measured: Every) -> Start:  # noqa: F811
+def start(start_page: Start, own_root: Path, measured: dict[int, Measures]) -> Start:
     """Open the page Errors on ``own_root``."""
     return partial(start_page, "errors", own_root)
 
 
-@pytest.fixture
-def lists(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """What the page gives to the component of lists."""
-    return record_calls(monkeypatch, "errors", "row_table")
-
-
 @pytest.mark.parametrize("name", FAILURES)
 def test_sentences_are_listed_the_worst_first(
-    start: Start,
-    measured: Every,  # noqa: F811
-    lists: Calls,
-    name: str,
+    start: Start, measured: dict[int, Measures], lists: Calls, name: str
 ) -> None:
     app = start(failure=name)
     figures = [translated.figures[name] for translated in measured[60].translated]
@@ -57,7 +49,7 @@ def test_sentences_are_listed_the_worst_first(
 def test_an_order_of_failures_is_compared_with_chrf(
     start: Start,
     own_root: Path,
-    measured: Every,  # noqa: F811
+    measured: dict[int, Measures],
     lists: Calls,
     figures: list[float],
     listed: list[str],
@@ -71,7 +63,7 @@ def test_an_order_of_failures_is_compared_with_chrf(
     write_measures(own_root / "tiny", changed)
     app = start(failure="source_contribution")
     assert (row_names(lists, "failure_table") if "failure_table" in lists else []) == listed
-    assert told in said(app)
+    assert told in app.said
 
 
 @pytest.mark.parametrize("name", ["coverage", "combined", "left_out"])
@@ -80,7 +72,7 @@ def test_a_link_with_a_failure_of_old_shows_the_first(
 ) -> None:
     app = start(failure=name)
     assert lists["failure_table"]["given"][0][0] == "log-probability"
-    assert f"failure={name}, which cannot be used here. Sorted by: log-probability." in said(app)
+    assert f"failure={name}, which cannot be used here. Sorted by: log-probability." in app.said
 
 
 def test_a_sentence_opens_to_be_translated_anew(

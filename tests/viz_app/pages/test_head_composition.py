@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,22 +17,21 @@ from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.heads.composition.paths import path
 from headwise.viz_app.heads.composition.scores import Edge, composition
 from headwise.viz_app.heads.composition.section import course_sentence
-from headwise.viz_app.measuring.files import write_measures
-from headwise.viz_app.session import download
-from tests.floats import assert_near
 from tests.viz_app.pages.driver import (
     CATS,
     STEPS,
     Calls,
     Start,
     array,
+    assert_same_arrays,
     patch_views,
     record_calls,
     row_names,
     traced,
+    write_made_up,
 )
-from tests.viz_app.pages.test_heads import made_up, said
 
+PAGE = "heads"
 LAST = STEPS[-1]
 PLANTED = (Head("encoder_self", 0, 1), Head("encoder_self", 1, 2), "key")
 NAME = "encoder_self.1.2-encoder_self.2.3-key"
@@ -50,15 +48,8 @@ def start(start_page: Start, own_root: Path) -> Start:
         keys = model.encoder.layers[1].self_attention.key_projection.weight
         keys[2 * width :] = written[:, width : 2 * width].T
     save_weights(own_root / "tiny", model, run="tiny", step=LAST)
-    for step in STEPS:
-        write_measures(own_root / "tiny", made_up(own_root, step))
+    write_made_up(own_root)
     return partial(start_page, "heads", own_root, heads="feeds")
-
-
-@pytest.fixture
-def lists(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """What the page gives to the component of lists."""
-    return record_calls(monkeypatch, "heads", "row_table")
 
 
 @pytest.fixture
@@ -78,8 +69,8 @@ def test_edges_are_listed_and_the_chosen_one_is_followed(
     lines = [array(trace["y"]) for trace in app.charts["edge_lines"]["data"][:2]]
     edges = [found[step].between(*PLANTED) for step in STEPS]
     np.testing.assert_allclose(lines[0], [e.score / e.error for e in edges], rtol=1e-4)
-    assert composition(load_weights(run, LAST).model).against_random in said(app)
-    assert f"stands out from checkpoint {LAST} on" in said(app).replace(",", "")
+    assert composition(load_weights(run, LAST).model).against_random in app.said
+    assert f"stands out from checkpoint {LAST} on" in app.said.replace(",", "")
 
     frames = graphs["heads_graph"]["given"][3]
     for (at, frame), step, edge in zip(frames.items(), STEPS, edges, strict=True):
@@ -101,7 +92,7 @@ def test_an_edge_of_an_address_is_shown_and_one_that_is_none_is_told(start: Star
     name = "cross.1.1-decoder_self.2.1-value"
     app = start(edge=name)
     assert "path_map" not in app.charts  # values change no map
-    assert "Without it in the values, the output changes by" in said(app)
+    assert "Without it in the values, the output changes by" in app.said
     for none in ("cross.1.1-decoder_self.1.1-value", "cross.9.1-cross.1.1-query"):
         [noted] = start(edge=none).warnings
         assert noted.endswith(f"cannot be used here. Edge between heads: {NAME}.")
@@ -109,19 +100,13 @@ def test_an_edge_of_an_address_is_shown_and_one_that_is_none_is_told(start: Star
 
 def test_an_unmeasured_run_has_its_edges_too(start_page: Start, run_root: Path) -> None:
     app, run = start_page("heads", run_root, heads="feeds"), open_trained_run("tiny", root=run_root)
-    assert composition(load_weights(run, LAST).model).against_random in said(app)
-    assert "path_map" in app.charts or "its output changes by" in said(app)
+    assert composition(load_weights(run, LAST).model).against_random in app.said
+    assert "path_map" in app.charts or "its output changes by" in app.said
 
 
 def test_the_page_gives_the_files_that_the_command_writes(
-    start: Start, own_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, own_root: Path, tmp_path: Path, downloads: dict[str, Callable[[], bytes]]
 ) -> None:
-    given: dict[str, Callable[[], bytes]] = {}
-    monkeypatch.setattr(
-        download.st,
-        "download_button",
-        lambda _, data, file_name, **__: given.update({file_name: data}),
-    )
     for section in ("feeds", "writes"):
         start(heads=section, kind="cross", layer="1", head="2")
     ends = tuple(map(head_name, PLANTED[:2]))
@@ -139,14 +124,7 @@ def test_the_page_gives_the_files_that_the_command_writes(
                 heads=heads,
             )
         )
-        file = io.BytesIO(given[f"headwise-tiny-{LAST}-{name}.npz"]())
-        with np.load(file) as found, np.load(out) as expected:
-            assert found.files == expected.files
-            for each in found.files:
-                if expected[each].dtype.kind == "f":
-                    assert_near(found[each], expected[each], dtype=np.float32)
-                else:
-                    np.testing.assert_array_equal(found[each], expected[each])
+        assert_same_arrays(downloads[f"headwise-tiny-{LAST}-{name}.npz"](), out)
 
 
 def test_a_step_is_alone_until_all_are_asked_for_and_clicks_choose(

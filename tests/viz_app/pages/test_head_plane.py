@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,14 @@ from headwise.viz_app.analysis.labels import vocabulary_labels
 from headwise.viz_app.records.trace import Tokens
 from tests.viz_app.measures import SENTENCES
 from tests.viz_app.pages.driver import STEPS, Calls, Start, patch_views, record_calls, traced
-from tests.viz_app.pages.test_heads import measured, said, start  # noqa: F401  (fixtures)
 
 CROSS = {"kind": "cross", "layer": "2", "head": "3", "step": "20"}
+
+
+@pytest.fixture
+def start(start_page: Start, own_root: Path, measured: object) -> Start:
+    """Open the page Heads on a run whose checkpoints have been measured."""
+    return partial(start_page, "heads", own_root)
 
 
 @pytest.fixture
@@ -24,10 +31,7 @@ def clouds(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 
 def test_points_are_named_coloured_moved_and_opened(
-    start: Start,  # noqa: F811
-    clouds: Calls,
-    run: TrainedRun,
-    monkeypatch: pytest.MonkeyPatch,
+    start: Start, clouds: Calls, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []
     patch_views(monkeypatch, "session", open_page=lambda _, **given: opened.append(given))
@@ -50,10 +54,8 @@ def test_points_are_named_coloured_moved_and_opened(
     drawn = clouds["plane_cloud"]
     [cloud] = drawn["given"]
     assert cloud.labels == [*queries, *keys]
-    assert [cloud.groups[group] for group in cloud.group] == [
-        *["query"] * len(queries),
-        *["key"] * len(keys),
-    ]
+    groups = ["query"] * len(queries) + ["key"] * len(keys)
+    assert [cloud.groups[group] for group in cloud.group] == groups
     frames = drawn["frames"]
     assert list(frames.names) == [f"step {step:,}" for step in STEPS]
     np.testing.assert_array_equal(frames.points[-1], cloud.points)
@@ -61,7 +63,7 @@ def test_points_are_named_coloured_moved_and_opened(
     of_second = [*range(first[0], len(queries)), *range(len(queries) + first[1], len(cloud.labels))]
     assert drawn["sentence"] == of_second
 
-    text = said(app)
+    text = app.said
     assert f"{len(queries)} queries and {len(keys)} keys of Cross 2.3 at checkpoint 20" in text
     assert "in the plane, whose two" in text
     assert "relative positions" not in text  # this model has none
@@ -77,8 +79,7 @@ def test_points_are_named_coloured_moved_and_opened(
 
 
 def test_one_checkpoint_does_not_move_and_colours_are_by_position(
-    start: Start,  # noqa: F811
-    clouds: Calls,
+    start: Start, clouds: Calls
 ) -> None:
     start(plane="this checkpoint", plane_colour="position", **CROSS)
     drawn = clouds["plane_cloud"]
@@ -86,8 +87,4 @@ def test_one_checkpoint_does_not_move_and_colours_are_by_position(
     assert drawn["frames"] is None
     assert cloud.ordered
     assert cloud.groups[1:4] == ["place 1", "places 2 to 3", "places 4 to 7"]
-    assert [cloud.groups[group] for group in cloud.group[:4]] == [
-        "place 1",
-        *["places 2 to 3"] * 2,
-        "places 4 to 7",
-    ]
+    assert list(cloud.group[:4]) == [1, 2, 2, 3]

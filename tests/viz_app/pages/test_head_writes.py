@@ -13,27 +13,18 @@ from headwise.model.interface import Head
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary
 from headwise.viz_app.heads.dictionary.means import mean_values
-from headwise.viz_app.measuring.files import write_measures
 from tests.viz_app.measures import SENTENCES
-from tests.viz_app.pages.driver import STEPS, Calls, Page, Start, array, record_calls, table
-from tests.viz_app.pages.test_heads import made_up, said
+from tests.viz_app.pages.driver import STEPS, Calls, Page, Start, array, table
 
+PAGE = "heads"
 LAST = STEPS[-1]
 HEAD = {"kind": "cross", "layer": "1", "head": "2"}
 
 
 @pytest.fixture
-def start(start_page: Start, own_root: Path) -> Start:
+def start(start_page: Start, own_root: Path, measured: object) -> Start:
     """Open the page Heads on a run whose checkpoints have been measured."""
-    for step in STEPS:
-        write_measures(own_root / "tiny", made_up(own_root, step))
     return partial(start_page, "heads", own_root, heads="writes", **HEAD)
-
-
-@pytest.fixture
-def lists(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """What the page gives to the component of lists."""
-    return record_calls(monkeypatch, "heads", "row_table")
 
 
 def dictionary(run: TrainedRun, head: Head) -> HeadDictionary:
@@ -63,11 +54,11 @@ def test_the_dictionary_has_the_tokens_of_the_example_sentences(
     known = zip(expected.raised_by[text, 0], expected.lowered_by[text, 0], strict=True)
     rounded = [(round(float(up), 1), round(float(down), 1)) for up, down in known]
     assert {*found} <= {*rounded}
-    assert "It is what the head writes where it looks" in said(app)
+    assert "It is what the head writes where it looks" in app.said
 
 
 def test_a_head_of_the_encoder_has_no_dictionary(start: Start, lists: Calls) -> None:
-    assert "A head of the encoder writes no target tokens" in said(start(kind="encoder_self"))
+    assert "A head of the encoder writes no target tokens" in start(kind="encoder_self").said
     assert "dictionary_table" not in lists
 
 

@@ -79,7 +79,6 @@ class Whole:
         self.formulas: list[str] = []
         for step in get_args(get_type_hints(InsideChoices)["inside"]):
             app.choose(inside=step)
-            assert app.errors == []
             self.charts |= app.charts
             for each in app.caption:
                 self.captions += map(unescaped, (each.value, each.proto.help))

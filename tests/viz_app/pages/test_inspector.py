@@ -10,12 +10,11 @@ import pytest
 from headwise.model.checkpoint import load_weights, open_trained_run
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.session.state import chosen
 from headwise.viz_app.trace.sentence import run_trace
-from tests.viz_app.measures import SENTENCES, made_up_measures
-from tests.viz_app.pages.driver import CATS, STEPS, Page, Start, unescaped
+from tests.viz_app.measures import SENTENCES
+from tests.viz_app.pages.driver import CATS, Page, Start, unescaped
 
 PAGES = [
     ("translate", {}),
@@ -36,19 +35,8 @@ CROSS = {"q": CATS, "kind": "cross", "layer": "2", "head": "1"}
 WAYS = {"translate", "inside", "why", "training", "heads"}
 
 
-@pytest.fixture
-def measured(own_root: Path) -> dict[int, Measures]:
-    """Made-up measures, written for all checkpoints of the run in ``own_root``."""
-    run = open_trained_run("tiny", root=own_root)
-    every = {step: made_up_measures(step, sha256=load_weights(run, step).sha256) for step in STEPS}
-    for measures in every.values():
-        write_measures(own_root / "tiny", measures)
-    return every
-
-
 def said(app: Page) -> str:
     """Everything that the sidebar says in words."""
-    assert app.errors == []
     shown = (*app.sidebar.markdown, *app.sidebar.caption, *app.sidebar.button)
     return unescaped("\n".join(getattr(each, "label", each.value) for each in shown))
 
@@ -130,7 +118,6 @@ def test_a_head_is_switched_off_where_its_effect_is_seen(
 ) -> None:
     app = start_page(page, **CROSS)
     app.button(key="turn-head").click().run()
-    assert app.errors == []
     assert app.address["off"] == "cross.2.1"
     assert chosen(app.view, section[0]) == section[1]
     assert ("opening" in app.session_state) == (page == "inside")

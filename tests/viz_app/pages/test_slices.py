@@ -16,11 +16,9 @@ import streamlit as st
 from headwise.model.checkpoint import Checkpoint, TrainedRun
 from headwise.model.interface import Seq2SeqModel
 from headwise.viz_app.core.computed import Computed
-from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.session import cache, slices
 from headwise.viz_app.training.checkpoints import coarse_first
 from tests.viz_app.pages.driver import CATS, STEPS, Start, patch_views
-from tests.viz_app.pages.test_heads import made_up
 
 CATS_AT = {"q": CATS, "at": "2", "step": "20"}
 """The checkpoint that is open is neither the first that is asked nor the last."""
@@ -42,14 +40,6 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     st.cache_resource.clear()
     yield steps
     st.cache_resource.clear()  # of other tests' size
-
-
-@pytest.fixture
-def measured_root(own_root: Path) -> Path:
-    """A folder with a run whose heads are measured, as the page Heads needs."""
-    for step in STEPS:
-        write_measures(own_root / "tiny", made_up(own_root, step))
-    return own_root
 
 
 @pytest.mark.parametrize(
@@ -81,7 +71,8 @@ def measured_root(own_root: Path) -> Path:
 )
 def test_each_checkpoint_is_computed_and_loaded_once_in_slices_of_one(
     start_page: Start,
-    measured_root: Path,
+    own_root: Path,
+    measured: object,
     monkeypatch: pytest.MonkeyPatch,
     loaded: list[int],
     page: str,
@@ -91,8 +82,8 @@ def test_each_checkpoint_is_computed_and_loaded_once_in_slices_of_one(
     chosen: dict[str, Any],
     key: str,
 ) -> None:
-    """However short a slice is, and however few models are kept."""
-    app = start_page(page, measured_root, **CATS_AT, **address)
+    """However short a slice is, and however few models are kept; a button ends it before that."""
+    app = start_page(page, own_root, **CATS_AT, **address)
     folder = f"headwise.viz_app.{place}."
     [compute, *_] = [
         getattr(each, name)
@@ -110,13 +101,15 @@ def test_each_checkpoint_is_computed_and_loaded_once_in_slices_of_one(
     patch_views(monkeypatch, place, **{name: instead})
     monkeypatch.setattr(slices, "SECONDS", 0.0)
     app.choose(**chosen)
+    app.button(key=f"stop-{key}-progress").click().run()
+    assert [app.widget(field).value for field in chosen] != [*chosen.values()]
+    app.choose(**chosen)
     loaded.clear()  # what was asked of others than the checkpoints in turn
     counts = [len(computed)]
     while [each for each in app.button if each.key == f"stop-{key}-progress"]:
         assert len(counts) <= len(STEPS), "it does not come to an end"
         app.run()
         counts.append(len(computed))
-    assert app.errors == []
     assert {0, 60} <= {*computed} <= {*STEPS}
     assert max(Counter(computed).values()) == 1
     assert max(Counter(loaded).values(), default=0) <= 1
@@ -125,9 +118,9 @@ def test_each_checkpoint_is_computed_and_loaded_once_in_slices_of_one(
 
 @pytest.mark.parametrize("section", ["watch", "translations", "embeddings"])
 def test_a_section_that_is_drawn_again_loads_nothing(
-    start_page: Start, measured_root: Path, loaded: list[int], section: str
+    start_page: Start, own_root: Path, measured: object, loaded: list[int], section: str
 ) -> None:
-    app = start_page("training", measured_root, **CATS_AT, training=section)
+    app = start_page("training", own_root, **CATS_AT, training=section)
     loaded.clear()
     app.run()
     assert (app.errors, loaded) == ([], [])

@@ -82,7 +82,6 @@ def alt_text(app: Page) -> str:
 
 def test_the_curves_are_those_of_the_log(start: Start, root: Path) -> None:
     app = start(root)
-    assert app.errors == []
     values = drawn(app)
     assert drawn(app, "x")[BATCHES] == [10, 20]
     assert (values[BATCHES], values["valid"], values["BLEU"]) == ([4, 3], [5, 3.5], [0, 4])
@@ -97,7 +96,6 @@ def test_the_curves_are_those_of_the_log(start: Start, root: Path) -> None:
 
 def test_a_log_is_followed_as_it_grows(start: Start, own_root: Path) -> None:
     app = start(own_root)
-    assert app.errors == []
     assert [info for info in app.info if "no line in the log yet" in info.value]
     log = own_root / "tiny" / "metrics.jsonl"
     append_log(log, LOG)
@@ -162,7 +160,6 @@ def test_training_batches_are_named_by_what_their_loss_contains(start: Start, ro
         write_info(root / name, replace(info, model=model, training=training))
         without_weights(root / name)  # they are of another model now
     app = start(root, run="tiny", beside=names)
-    assert app.errors == []
     said = {trace["hovertemplate"].split("<br>")[0] for trace in app.charts["curves"]["data"]}
     for name, told in zip(names, every, strict=True):
         assert {f"{name}: training batches{told}", f"{name}: valid"} <= said
@@ -192,7 +189,6 @@ def test_where_a_run_begins_to_change_its_pairs_is_said_with_the_reason(
         "training batches rises from 2.50 to 4.25"
     )
     app = start(root, run="later", beside=["at once", "never"])
-    assert app.errors == []
     assert app.captions.count(" on it trains with ") == 1
     assert f"{said}." in unescaped(app.captions)
     assert "; from step 21 on it trains" in alt_text(app)
@@ -303,7 +299,6 @@ def translations(start: Start, root: Path, tables: Calls) -> Start:
 
 def test_samples_are_read_step_by_step_or_all_of_one(translations: Start, tables: Calls) -> None:
     app = translations(step="20", q=OTHER)
-    assert app.errors == []
     assert row_names(tables, "own_table") == ["0", "20", "60"]
     assert app.widget("sample").options == [f"yours: {OTHER}", CATS, "No more."]
     app.choose(sample=CATS)

@@ -122,7 +122,6 @@ def test_of_a_long_map_a_stretch_is_drawn_that_one_moves(
     trace = traced(run, text=DOG)
     weights = trace.attention["cross"][1, 2]
     app = start(q=DOG, kind="cross", layer="2", head="3", at="4")
-    assert app.errors == []
     rows, columns = app.widget("first_row").value, app.widget("first_column").value
     assert rows == 3
     sums = [weights[3:8, first : first + 5].sum() for first in range(weights.shape[1] - 4)]
@@ -149,10 +148,10 @@ def test_what_is_too_long_for_the_address_is_left_out_and_named(start: Start) ->
     note = "Too long for the page's address, and left out of it: "
     # A Chinese letter is three bytes, each written as three characters.
     for count, kept in ((600, True), (670, False)):
-        app.choose(sentence="字" * count)
+        assert app.choose(sentence="字" * count).errors
         assert ("q" in app.query_params) is kept
         assert (f"{note}the sentence." in app.captions) is not kept
-    app.choose(sentence="The dog.").choose(target="字" * 670)
+    assert app.choose(sentence="The dog.").choose(target="字" * 670).errors
     assert app.address["q"] == "The dog."
     assert "target" not in app.query_params
     assert f"{note}the forced translation." in app.captions
@@ -338,7 +337,6 @@ def test_the_large_map_is_what_the_link_says(
     asked = dict(part.split("=") for part in link.replace("+", "_").split())
     asked = {name: value.replace("value_norm", "value norm") for name, value in asked.items()}
     app = start(**asked)
-    assert app.errors == []
     trace = traced(run, step=int(asked.get("step", 60)))
     app.expect_cells("large", expected(trace))
     layout = app.charts["large"]["layout"]
@@ -446,7 +444,6 @@ def test_a_forced_token_is_followed_by_the_model(start: Start, run: TrainedRun) 
     """The fifth candidate in the fourth place, beside the map; chosen for that step only."""
     app, whole = start().choose(at=3), traced(run)
     app.button(key="next-token-4").click().run()
-    assert app.errors == []
     prefix = [*whole.target_ids[:4], int(whole.predictions.top_ids[3][4])]
     [target] = greedy(load_weights(run, 60).model, [run.tokenizers.encode_source(CATS)], prefix)
     assert target[: len(prefix)] == prefix
@@ -477,7 +474,6 @@ def test_a_link_opens_the_section_of_its_choices_and_no_other(
     start: Start, asked: dict[str, str], drawn: str, left_out: str
 ) -> None:
     app = start(**asked)
-    assert app.errors == []
     keys = {*map(field_of, [*app.selectbox, *app.multiselect])} | app.charts.keys()
     assert drawn in keys
     assert left_out not in keys
@@ -504,7 +500,6 @@ def test_a_beam_s_hypotheses_can_be_traced(
     assert beam.hypotheses[0].target != beam.hypotheses[2].target
 
     app.choose(hypothesis=2, below="beam").run()
-    assert app.errors == []
     trace = traced(run, target=tuple(beam.hypotheses[2].target))
     score = log_probability(trace) / length_norm(len(trace.predicted), 0.6)
     assert app.says("Its score in the beam, {:.2f}, is the log-probability divided by", score)
@@ -525,7 +520,6 @@ def test_a_beam_s_hypotheses_can_be_traced(
     places = range(0, int(slider.max) + 1, int(slider.step))
     assert {step for first in places for step in range(first, first + 5)} >= set(steps)
     app.choose(tree_from=places[-1])
-    assert app.errors == []
     assert drawn() == [step for step in steps if places[-1] <= step <= places[-1] + 4]
     assert app.choose(beam=2).widget("hypothesis").value == 0
 
@@ -540,7 +534,6 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
     app, whole = start(below="off"), traced(run)
     off = [Head("cross", 1, 0), Head("cross", 1, 1), Head("cross", 1, 2), Head(KINDS[0], 0, 2)]
     app.choose(strengths=[TurnedHead(head) for head in off])
-    assert app.errors == []
     own, forced = without(off), without(off, whole.target_ids)
     assert own.target_text != whole.target_text
     assert {whole.target_text, own.target_text} <= set(app.texts)
@@ -551,7 +544,6 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
 
     assert "costs" not in app.charts
     app.choose(rank=True)
-    assert app.errors == []
     assert "Most costly: " in app.captions
     assert "the model's own translation, which may be wrong" in app.captions
     drawn = app.cells("costs")
@@ -566,7 +558,6 @@ def test_heads_are_ranked_by_where_they_look_beside_an_even_head(
 ) -> None:
     lists = record_calls(monkeypatch, "translate", "row_table")
     app, trace = start(below="off", rank="true", ranked_by="end"), traced(run)
-    assert app.errors == []
     rows = lists["looking"]["given"][1]
     labels, bars, even = zip(*(row.cells for row in rows), strict=True)
     shares = {
@@ -593,7 +584,6 @@ def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
     folder, loaded = own_root / "tiny", load_weights(run, 60)
     at = {"q": CATS, "below": "off", "rank": "true", "ablation": "mean"}
     app = start_page("translate", own_root, **at)
-    assert app.errors == []
     assert "have not been measured" in app.info[0].value
     assert any("--steps 60 --only means" in code.value for code in app.code)
     assert "costs" not in app.charts
@@ -601,7 +591,6 @@ def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
     means = made_up_means(60, sha256=loaded.sha256)
     means.write(folder)
     app = start_page("translate", own_root, **at)
-    assert app.errors == []
     assert "its mean over the corpus" in app.captions
     trace = traced(run)
     tensors = {kind: torch.tensor(array) for kind, array in means.means.items()}
@@ -619,13 +608,18 @@ def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
     measures = made_up_measures(60, sha256=loaded.sha256)
     write_measures(folder, measures)
     app = start_page("translate", own_root, **at)
-    here, there = (
-        np.concatenate([np.ravel(of[kind]) for kind in KINDS])
-        for of in (costs, measures.values["mean_ablation"])
-    )
-    rank, rho = 1 + (there > there[here.argmax()]).sum(), spearmanr(here, there).statistic
-    assert f"is number {rank} of 18 there, {there[here.argmax()]:.3f} nats a token" in app.captions
-    assert f"The rank correlation of the two rankings is {rho:+.2f}, " in app.captions
+    for page, of_sentence, name in (
+        (app, costs, "mean_ablation"),
+        (start_page("translate", own_root, **at | {"ablation": "zero"}), zero, "cost"),
+    ):
+        here, there = (
+            np.concatenate([np.ravel(of[kind]) for kind in KINDS])
+            for of in (of_sentence, measures.values[name])
+        )
+        rank, rho = 1 + (there > there[here.argmax()]).sum(), spearmanr(here, there).statistic
+        told = f"is number {rank} of 18 there, {there[here.argmax()]:.3f} "
+        assert told in page.captions
+        assert f"The rank correlation of the two rankings is {rho:+.2f}, " in page.captions
 
     made_up_means(60, sha256="other").write(folder)
     app = start_page("translate", own_root, **at)
@@ -638,7 +632,6 @@ def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
 def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
     app = start()
     app.button(key="beside-first").click().run()
-    assert app.errors == []
     assert (app.widget("compare").value, app.widget("second").value) == (True, 0)
     drawn = app.charts
     assert {"earlier_map", "later_map", "difference", "mosaic"} <= drawn.keys()
@@ -657,7 +650,6 @@ def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
     app = start(step="0", compare="true", second="60")  # the newer translation is shared here too
     app.expect_cells("earlier_map", a)
     app.choose(step=60)
-    assert app.errors == []
     assert app.widget("second").value != 60
     assert "difference" in app.charts
 
@@ -713,7 +705,6 @@ def test_sinks_are_tried_and_open_their_heads(
     start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = start(below="sinks", kind="cross")
-    assert app.errors == []
     assert (
         "In this sentence none of these 6 heads has most of its weight on one token" in app.captions
     )
@@ -724,7 +715,6 @@ def test_sinks_are_tried_and_open_their_heads(
     patch_views(monkeypatch, "translate", find_sinks=lambda trace, kind: [sink])
     tables = record_calls(monkeypatch, "translate", "row_table")
     app = start(below="sinks", kind="cross")
-    assert app.errors == []
     [row] = table(tables, "sink_table")
     assert row[:2] == ["Cross 2.3", "</s>"]
     assert row[3:5] == ["0.90 (0.10)", "2.0 / 4.0"]
@@ -753,7 +743,6 @@ def test_words_that_the_vocabulary_lacks_are_named_however_long_and_many(
     lacking = ["x" * 8_000, *(f"word{n}" for n in range(40))]
     monkeypatch.setattr(type(run.tokenizers.source), "unknown", lambda *_: lacking)
     app = start()
-    assert app.errors == []
     [_, said] = unescaped(app.captions).split("Not in the vocabulary, so the model reads <unk>: ")
     said = said.partition(".")[0]
     assert said.startswith("x" * 39 + "… · word0 · word1 ·")
@@ -768,7 +757,6 @@ def test_weight_on_tokens_without_content_is_said_and_left_out_by_a_click(
     app = start(kind="cross")
     assert "0.80 of the weight is on special tokens and punctuation (0.20 if even)" in app.captions
     app = app.button(key="leave-out-special").click().run()
-    assert app.errors == []
     titles = [each["text"] for each in app.charts["large"]["layout"]["annotations"]]
     expected = "source (key), no special tokens or punctuation, rows sum to 1 again"
     assert titles[1].replace("<br>", " ") == expected

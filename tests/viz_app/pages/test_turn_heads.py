@@ -39,10 +39,8 @@ def test_a_slider_turns_the_chosen_head_and_the_sentence_is_written_anew(
     start: Start, run: TrainedRun
 ) -> None:
     app, whole = start(), traced(run)
-    assert app.errors == []
     assert app.texts.count(whole.target_text) == 2
     app.choose(**{"strength-cross.2.1": -1.0})
-    assert app.errors == []
     assert (app.address["off"], app.view.strengths) == ("cross.2.1:-1", ((CROSS, -1),))
     turned = Turned.of({CROSS: -1})
     anew, after = turned_trace(run, turned), turned_trace(run, turned, whole.target_ids)
@@ -84,7 +82,6 @@ def test_a_beam_is_searched_with_what_is_turned(start: Start, run: TrainedRun) -
     source, prefix = run.tokenizers.encode_source(CATS), run.tokenizers.prefix
     with turn(model, Turned.of({CROSS: -1})):
         [beam] = beam_search(model, [source], size=4, prefix=prefix)
-    assert app.errors == []
     assert run.tokenizers.target.decode(beam.hypotheses[0].target) in app.texts
 
 
@@ -115,7 +112,6 @@ def test_clicks_on_the_map_pin_rows_and_free_them(
 def test_a_pinned_row_is_drawn_listed_exported_and_freed(start: Start, run: TrainedRun) -> None:
     pin = PinnedRow(CROSS, 1, 3)
     app = start(pinned=str(pin))
-    assert app.errors == []
     anew = turned_trace(run, Turned(pinned=(pin,)))
     app.expect_cells("turned_map", anew.attention["cross"][1, 0])
     assert app.cells("turned_map")[1].tolist() == np.eye(len(anew.source))[3].tolist()
@@ -140,7 +136,6 @@ def test_a_pinned_row_is_drawn_listed_exported_and_freed(start: Start, run: Trai
 )
 def test_what_cannot_be_turned_is_named(start: Start, asked: dict[str, str]) -> None:
     app = start(**asked)
-    assert app.errors == []
     [(name, value)] = asked.items()
     assert f"The address has {name}={value}, which cannot be used here." in app.warnings[0]
     assert name not in app.address
@@ -154,7 +149,6 @@ def test_translate_keeps_strengths_and_switches_off_with_one_click(
     assert box.value == [TurnedHead(CROSS, -1)]
     off = TurnedHead(Head("cross", 0, 2))
     app.choose(strengths=[*box.value, off])
-    assert app.errors == []
     assert app.view.strengths == ((CROSS, -1), off)
     turned = Turned.of({CROSS: -1, off.head: 0})
     assert turned_trace(run, turned).target_text in app.texts

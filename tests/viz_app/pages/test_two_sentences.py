@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from headwise.model.checkpoint import (
     open_trained_run,
 )
 from headwise.viz_app.patch import PatchArguments, main
-from headwise.viz_app.session import download, slices
+from headwise.viz_app.session import slices
 from headwise.viz_app.session.asked import so_far
 from headwise.viz_app.session.caches import weights_of
 from headwise.viz_app.trace.sentence import run_trace
@@ -50,6 +49,7 @@ from tests.viz_app.pages.driver import (
     Page,
     Start,
     array,
+    assert_same_arrays,
     patch_views,
     record_calls,
     traced,
@@ -82,7 +82,6 @@ def targets(app: Page, key: str) -> dict[str, str]:
 
 def test_without_a_second_sentence_one_is_asked_for(start_page: Start) -> None:
     app = start_page("why", q=CATS, why="two sentences")
-    assert app.errors == []
     assert "Type a second sentence" in app.info[0].value
     assert app.charts == {}
 
@@ -138,33 +137,22 @@ def test_a_patch_in_the_address_writes_the_translation_anew(
 
 
 def test_the_menu_gives_what_the_command_writes(
-    start_page: Start, run_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_page: Start, run_root: Path, tmp_path: Path, downloads: dict[str, Callable[[], bytes]]
 ) -> None:
     """In a thread that has no page; nothing is offered while nothing is patched."""
-    given: dict[str, Callable[[], bytes]] = {}
-    monkeypatch.setattr(
-        download.st,
-        "download_button",
-        lambda _, data, file_name, **__: given.update({file_name: data}),
-    )
     start_page("why", **AT, **PARTING)
-    assert [name for name in given if "patches" in name] == []
+    assert [name for name in downloads if "patches" in name] == []
     assert start_page("why", **AT, **PARTING, patching="true").errors == []
     line = ["--run", "tiny", "--text", CATS, "--other", OTHER, "--checkpoints", str(run_root)]
     line += ["--at", "2", "--words", "perro", "está", str(tmp_path / "out.npz")]
     main(tyro.cli(PatchArguments, args=line))
     with ThreadPoolExecutor() as elsewhere:
-        arrays = elsewhere.submit(given["headwise-tiny-60-patches-2.npz"]).result()
-    with np.load(io.BytesIO(arrays)) as found, np.load(tmp_path / "out.npz") as expected:
-        assert found.files == expected.files
-        for name in found.files:
-            bound = rounding(np.float32, LOGITS)
-            np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=bound)
+        found = elsewhere.submit(downloads["headwise-tiny-60-patches-2.npz"]).result()
+    assert_same_arrays(found, tmp_path / "out.npz")
 
 
 def test_a_sentence_beside_itself_has_nothing_to_restore(start_page: Start) -> None:
     app = start_page("why", **(AT | {"other": CATS}), patching="true")
-    assert app.errors == []
     assert any("There is nothing to restore" in each.value for each in app.info)
     assert app.charts == {}
     np.testing.assert_array_equal(app.choose(patching=False).cells("pair_difference"), 0)
@@ -332,7 +320,6 @@ def test_prepared_pairs_are_those_of_the_languages_whose_words_the_run_knows(
 
 def test_the_prepared_pair_of_the_sentence_is_open_at_first(start_page: Start) -> None:
     app = start_page("why", q="He is tired.", why="two sentences")
-    assert app.errors == []
     assert app.widget("other").value == "She is tired."
 
 
@@ -343,7 +330,6 @@ def test_what_is_typed_as_a_leaves_b_as_it_is(start_page: Start, before: str) ->
     second = app.widget("other").value
     assert second == {"He was alone.": "She was alone."}.get(before, "")
     app.choose(sentence="He is tired.")
-    assert app.errors == []
     assert app.widget("other").value == second
 
 
@@ -395,7 +381,6 @@ def test_where_both_sentences_prefer_one_word_there_is_no_other_answer_to_bring_
     """The shared start of the target has decided it; a click asks where the translations part."""
     address = {"q": "The boy is tired.", "other": "The girls are tired.", "why": "two sentences"}
     app = start_page("why", CHECKPOINTS, run="en-es", parting="3", **address)
-    assert app.errors == []
     info = unescaped(" ".join(each.value for each in app.info))
     assert "After both sentences **cansado** is likelier here than **cansados**" in info
     headings = unescaped(" ".join(each.value for each in [*app.markdown, *app.subheader]))
@@ -468,7 +453,6 @@ def test_where_exact_passes_would_take_too_long_attribution_patching_is_drawn_al
     monkeypatch.setattr("headwise.viz_app.why.sentences.patches.patched_odds", None)
     asked = {"patching": "true", "attributed": "true", "compared": "true", "patch": "cross.2.1"}
     app = start_page("why", **AT, **PARTING, **asked)
-    assert app.errors == []
     [warning] = app.warnings
     assert "give a shorter sentence, or ask about an earlier token" in warning
     assert "an approximation by one backward pass" in app.captions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 import json
 import math
 import re
@@ -25,13 +24,13 @@ from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.measuring.tensor_files import neurons_path, write_neurons
 from headwise.viz_app.records.measures import StrongestPositions
 from headwise.viz_app.records.trace import Word
-from headwise.viz_app.session import download, slices
+from headwise.viz_app.session import slices
 from headwise.viz_app.session.asked import ask_trace
 from headwise.viz_app.session.view import WHOLE_PAGE
 from headwise.viz_app.why.__main__ import WhyArguments, main
 from headwise.viz_app.why.word.account import run_account
 from headwise.viz_app.why.word.effects import run_source_effects
-from tests.floats import PASS, assert_near, near, rounding
+from tests.floats import PASS, near, rounding
 from tests.viz_app.measures import SENTENCES, made_up_measures, made_up_neurons
 from tests.viz_app.pages.driver import (
     CATS,
@@ -39,6 +38,7 @@ from tests.viz_app.pages.driver import (
     Page,
     Start,
     array,
+    assert_same_arrays,
     patch_views,
     record_calls,
     table,
@@ -65,7 +65,6 @@ def test_bars_waterfall_and_maps_sum_to_the_logarithm_of_the_ratio(
     best, second = trace.predictions.top_log_probability[2, :2].tolist()
     expected = near(best - second, dtype=np.float32, size=LOGITS, operations=PASS)
     app = start_page("why", **AT)
-    assert app.errors == []
     bars = drawn_bars(app, "account_parts")
     assert sum(bars.values()) == expected
     app = app.choose(answer="tokens")
@@ -104,12 +103,6 @@ def test_the_head_that_costs_most_is_named_where_it_is_another_one(
     said = f"Over 600 sentences {KIND_NAMES[kind]} {layer + 1}.{(head + 1) % 3 + 1} costs most"
     assert (said in app.captions) != agrees
     assert ("costs most when it is off: +0.250 ± 0.050 nats a token" in app.captions) != agrees
-
-
-def test_what_is_no_token_is_refused(start_page: Start) -> None:
-    app = start_page("why", **AT, instead="unheard of 🙂")
-    assert "is no token of this vocabulary" in app.errors[0]
-    assert "account_parts" not in app.charts
 
 
 def test_a_cell_of_cross_attention_unfolds_into_the_encoder(
@@ -157,9 +150,7 @@ def test_the_strongest_sentences_of_a_neuron_are_shown_and_opened(
 
     def shown(neuron: str = "5") -> Page:
         lists.clear()
-        app = start_page("why", own_root, **AT, feed_forward="2", neuron=neuron)
-        assert app.errors == []
-        return app
+        return start_page("why", own_root, **AT, feed_forward="2", neuron=neuron)
 
     def write(**changes: Any) -> None:
         shape = (2, load_weights(run, 60).model.config.d_ff, 3)
@@ -211,7 +202,6 @@ def test_whole_effects_can_be_stopped_and_gone_on_with(
     app = start_page("why", **AT)
     monkeypatch.setattr(slices, "SECONDS", 0.0)
     app.choose(whole=True)
-    assert app.errors == []
     assert "encoder_wholes" not in app.charts
     for _ in range(2):  # as a browser does once the app rests
         app.run()
@@ -311,7 +301,6 @@ def test_words_of_a_long_sentence_are_not_left_out_one_by_one(
     patch_views(monkeypatch, "why", run_source_effects=lambda *_: pytest.fail("it was computed"))
     lists = record_calls(monkeypatch, "why", "row_table")
     app = start_page("why", **AT, answer="words")
-    assert app.errors == []
     assert {row[1] for row in table(lists, "source_words")} == {"–"}
     assert "Words are left out of sentences of at most 2" in app.captions
 
@@ -332,23 +321,6 @@ def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) 
         expected = near(account.difference, dtype=np.float32, size=LOGITS, operations=PASS)
         assert drawn[0, column] == expected
         assert drawn[1:, column].sum() == expected
-
-
-def test_checkpoints_are_asked_in_slices_that_a_button_stops(
-    start_page: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = start_page("why", **AT)
-    monkeypatch.setattr(slices, "SECONDS", 0.0)
-    app.choose(answer="training")
-    assert (app.errors, app.warnings) == ([], [])
-    assert "account_training" not in app.charts
-    app.button(key="stop-checkpoints-progress").click().run()
-    assert app.view.why.answer == "parts"
-    assert not [each for each in app.button if each.key == "stop-checkpoints-progress"]
-    monkeypatch.setattr(slices, "SECONDS", math.inf)
-    app.choose(answer="training")
-    assert "account_training" in app.charts
-    assert not [each for each in app.button if each.key == "stop-checkpoints-progress"]
 
 
 def test_a_click_on_a_checkpoint_draws_the_whole_page_at_it(
@@ -372,34 +344,23 @@ def test_the_menu_gives_what_the_command_writes(
     run_root: Path,
     run: TrainedRun,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    downloads: dict[str, Callable[[], bytes]],
 ) -> None:
     """Its files are made when they are clicked, in a thread that has no page."""
-    given: dict[str, Callable[[], bytes]] = {}
-    monkeypatch.setattr(
-        download.st,
-        "download_button",
-        lambda _, data, file_name, **__: given.update({file_name: data}),
-    )
     assert start_page("why", **AT, feed_forward="2", smallest="0.5").errors == []
     out, name = tmp_path / "out.npz", "headwise-tiny-60-why-3"
     main(WhyArguments(out, SentenceOptions(run="tiny", text=CATS, checkpoints=run_root), at=3))
     with ThreadPoolExecutor() as elsewhere:
-        arrays = elsewhere.submit(given[f"{name}.npz"]).result()
-        page = elsewhere.submit(given[f"{name}.html"]).result().decode()
-    with np.load(io.BytesIO(arrays)) as found, np.load(out) as expected:
-        assert found.files == expected.files
-        for each in found.files:
-            if found[each].dtype.kind == "f":  # passes of other batches round otherwise
-                assert_near(found[each], expected[each], dtype=np.float32)
-            else:
-                np.testing.assert_array_equal(found[each], expected[each])
+        assert_same_arrays(elsewhere.submit(downloads[f"{name}.npz"]).result(), out)
+        page = elsewhere.submit(downloads[f"{name}.html"]).result().decode()
     assert "Feed-forward 2, by neuron" in page
     assert f"<dd>{traced(run).target_text}</dd>" in page
-    given.clear()
-    start_page("why", **AT, instead="unheard of 🙂")
-    assert [each for each in given if "why" in each] == []
-    assert "headwise-tiny-60.npz" in given
+    downloads.clear()
+    app = start_page("why", **AT, instead="unheard of 🙂")
+    assert "is no token of this vocabulary" in app.errors[0]
+    assert "account_parts" not in app.charts
+    assert [each for each in downloads if "why" in each] == []
+    assert "headwise-tiny-60.npz" in downloads
 
 
 def test_translate_opens_it_at_the_same_step(start_page: Start) -> None:

@@ -70,7 +70,6 @@ def test_texts_of_runs_and_links_are_no_markup_and_sentences_may_be_odd(
     typed = dict.fromkeys(("q", "target", "own_reference"), SAID) | {"shared": "own"}
     app = start_page(page, hostile_root, run=NAME, **typed, **asked, **address)
     assert words_shown(app) or page in ("learn", "training", "heads", "errors")
-    assert app.errors == []
     assert any("address has" in warning for warning in app.warnings)
 
     app.choose(sentence="the" + " the" * 400)
@@ -79,7 +78,6 @@ def test_texts_of_runs_and_links_are_no_markup_and_sentences_may_be_odd(
     traced = "feeds" in address.values() or bool({page, *address.values()} & TRACED)
     assert bool(app.errors) is traced
     app.choose(sentence=" ")
-    assert app.errors == []
     (invitation,) = app.info
     assert invitation.value == "Type a sentence above and press Enter."
     assert not app.charts
