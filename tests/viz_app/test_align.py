@@ -78,7 +78,7 @@ def aligned(root: Path, data: Path | str, *rest: str, run: str = "tiny") -> list
 
 
 @pytest.mark.parametrize("rows", ["predicted", "consumed"])
-def test_lines_are_those_of_the_maps_that_pages_show(
+def test_lines_are_those_of_the_maps(
     run_root: Path, run: TrainedRun, data: Path, rows: str
 ) -> None:
     """Words of a trace's map; of both sides, <s> and </s> are left out."""
@@ -114,7 +114,7 @@ def test_lines_go_to_standard_output_and_words_about_them_to_the_other(
 # Reference, report, best head
 
 
-def test_progress_counts_each_pair_once(
+def test_pairs_count_once(
     run_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Though they are read once more to compare heads; one pair is not "1 pairs"."""
@@ -236,9 +236,7 @@ def both_root(own_root: Path, trained: Transformer) -> Path:
     return own_root
 
 
-def test_both_directions_are_combined(
-    both_root: Path, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_both_directions(both_root: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     heads = ["--head", "cross.2.1", "--reverse-head", "cross.1.3"]
     forward = aligned(both_root, data, "--head", "cross.2.1")
     back = aligned(both_root, data, "--head", "cross.1.3", run="back")

@@ -47,9 +47,7 @@ def test_last_checkpoint_is_exported(
     assert capsys.readouterr().out == f"{tmp_path / name}: ¿Dónde está el perro viejo?\n"
 
 
-def test_step_target_device_type_and_page_can_be_asked_for(
-    run_root: Path, run: TrainedRun, tmp_path: Path
-) -> None:
+def test_step_target_device_type_and_page(run_root: Path, run: TrainedRun, tmp_path: Path) -> None:
     given, short, page = (tmp_path / name for name in ("a.json", "b.npz", "c.html"))
     export(given, *of_run(run_root, "--step", "20", "--target", "El gato."))
     read = read_trace(given)

@@ -139,9 +139,7 @@ def test_every_checkpoint_is_measured(
     ]
 
 
-def test_costs_by_sentence_stand_beside_and_sum_to_the_cost(
-    own_root: Path, run: TrainedRun, data: Path
-) -> None:
+def test_costs_by_sentence_sum_to_the_cost(own_root: Path, run: TrainedRun, data: Path) -> None:
     """Places are those in the corpus, of which one sentence is repeated and one too long."""
     measure(own_root, "--data", str(data), "--steps", "60")
     measures = read_measures(own_root / "tiny", 60)
@@ -189,7 +187,7 @@ def test_records_stand_beside_and_can_be_measured_alone(
         assert not np.array_equal(alone[name], first[name])
 
 
-def test_what_explains_scores_can_be_added_to_files_that_lack_it(
+def test_what_explains_scores_can_be_added_later(
     own_root: Path, data: Path, examples: Path
 ) -> None:
     common = ("--data", str(data), "--examples", str(examples), "--steps", "20")
@@ -232,7 +230,7 @@ def test_mean_ablation_is_by_the_means_over_the_same_corpus_and_can_be_added(
         np.testing.assert_array_equal(after.values["cost"][kind], before.values["cost"][kind])
 
 
-def test_steps_and_sentences_can_be_chosen_and_files_are_replaced(
+def test_chosen_steps_and_sentences_are_replaced(
     own_root: Path, data: Path, examples: Path
 ) -> None:
     common = ("--data", str(data), "--examples", str(examples), "--steps")
@@ -244,7 +242,7 @@ def test_steps_and_sentences_can_be_chosen_and_files_are_replaced(
     assert read_measures(own_root / "tiny", 0).corpus.sentences == 1
 
 
-def test_the_strongest_sentences_of_neurons_can_be_measured_alone(
+def test_strongest_sentences_are_measured_alone(
     own_root: Path, run: TrainedRun, data: Path
 ) -> None:
     """Sentence by sentence, they are the first of all activations by their size."""
@@ -273,9 +271,7 @@ def test_the_strongest_sentences_of_neurons_can_be_measured_alone(
             assert first == pairs[int(np.argmax([each[*at] for each in largest]))][0]
 
 
-def test_measures_of_short_weights_are_those_of_float32_but_for_rounding(
-    own_root: Path, data: Path
-) -> None:
+def test_measures_of_short_weights_are_near_those_of_float32(own_root: Path, data: Path) -> None:
     measured = []
     for dtype in ("float32", "bfloat16"):
         measure(own_root, "--data", str(data), "--steps", "60", "--dtype", dtype)
@@ -324,9 +320,7 @@ def test_no_error_rates_without_alignments(
     assert expected in said
 
 
-def test_stages_are_measured_with_the_text_that_is_given(
-    own_root: Path, data: Path, examples: Path
-) -> None:
+def test_stages_are_measured_with_a_given_text(own_root: Path, data: Path, examples: Path) -> None:
     def stages(*rest: str) -> dict[str, float]:
         common = ("--data", str(data), "--examples", str(examples), "--steps", "0")
         measure(own_root, *common, *rest)

@@ -68,7 +68,7 @@ def test_the_refusal_is_real(read_only: ReadOnly, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_training_that_has_ended_is_not_taken_for_one_that_goes_on(
+def test_an_ended_training_is_not_taken_for_a_running_one(
     read_only: ReadOnly, tmp_path: Path
 ) -> None:
     (tmp_path / "training.lock").touch()

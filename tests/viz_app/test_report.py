@@ -136,9 +136,7 @@ def test_a_page_says_what_was_predicted_at_each_step_with_its_settings(
         assert part["large"]["layout"]["font"]["color"] == theme.text
 
 
-def test_each_kind_has_a_section_with_lists_of_layers_and_heads(
-    read_html: ReadHtml, trace: Trace
-) -> None:
+def test_kinds_have_sections_with_layers_and_heads(read_html: ReadHtml, trace: Trace) -> None:
     shown = read_html(to_html(trace).decode())
     assert [a["id"] for tag, a in shown.tags if tag == "section"] == list(KINDS)
     assert shown.texts["h2"][:3] == [KIND_NAMES[kind] for kind in KINDS]
@@ -158,9 +156,7 @@ def test_the_page_holds_every_map_bit_for_bit(read_html: ReadHtml, trace: Trace)
         np.testing.assert_array_equal(maps_of(words, kind), expected.astype(np.float32))
 
 
-def test_the_pictures_of_an_account_hold_its_parts(
-    read_html: ReadHtml, trace: Trace, trained: Transformer
-) -> None:
+def test_pictures_of_an_account(read_html: ReadHtml, trace: Trace, trained: Transformer) -> None:
     account = run_account(trained, trace, 3, None)
     words = ("<b>a", "{{TITLE}}")
     effects = run_whole_effects(trained, trace, 3, None)

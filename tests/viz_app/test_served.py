@@ -98,9 +98,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Start:
     return run
 
 
-def test_the_command_serves_the_models_that_it_is_given(
-    run_root: Path, unequal_root: Path, start: Start
-) -> None:
+def test_the_command_serves_given_models(run_root: Path, unequal_root: Path, start: Start) -> None:
     given = [str(run_root / "tiny"), str(unequal_root / "tiny")]
     options = ["--checkpoints", str(run_root), "--port", "8600"]
     options += ["--device", "cpu", "--dtype", "bfloat16", "--lessons", str(run_root)]
@@ -139,9 +137,7 @@ def test_a_training_that_has_no_checkpoint_yet_is_served(
     start(str(begun), "--ready", fails="wait for the training")
 
 
-def test_a_replica_is_ready_when_it_has_translated(
-    own_root: Path, tmp_path: Path, start: Start
-) -> None:
+def test_a_replica_is_ready_once_translated(own_root: Path, tmp_path: Path, start: Start) -> None:
     assert len(start("--checkpoints", str(own_root), "--ready")) == 1
     for path in (own_root / "tiny").glob("step-*.safetensors"):
         break_file(path)

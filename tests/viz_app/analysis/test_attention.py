@@ -94,9 +94,7 @@ def test_words_must_cover_all_tokens() -> None:
 
 
 @given(queries=SIZES, data=st.data())
-def test_causal_word_mask_allows_words_with_an_allowed_token(
-    queries: list[int], data: st.DataObject
-) -> None:
+def test_a_word_with_an_allowed_token_is_allowed(queries: list[int], data: st.DataObject) -> None:
     length = sum(queries)
     edges = [0, *sorted(data.draw(st.sets(st.integers(1, length - 1)))), length]
     keys = [Word("", start, stop) for start, stop in pairwise(edges)]
@@ -286,9 +284,7 @@ def ids(length: int, first: int = 4) -> TokenIds:
         (1, [], [1]),
     ],
 )
-def test_nearest_lengths_come_first_then_cut_sentences(
-    length: int, others: list[int], expected: list[int]
-) -> None:
+def test_nearest_lengths_come_first(length: int, others: list[int], expected: list[int]) -> None:
     batch = batch_of_lengths(ids(length), [ids(n, 50) for n in others])
     assert [len(row) for row in batch] == expected
     assert batch[0] == ids(length)

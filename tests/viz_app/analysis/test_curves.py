@@ -166,9 +166,7 @@ def test_the_sample_decides_where_every_milestone_has_it(
         (1_000, None),  # not yet
     ],
 )
-def test_pairs_change_where_the_plain_epochs_are_read(
-    plain: int, change: DataChange | None
-) -> None:
+def test_pairs_change_where_plain_epochs_are_read(plain: int, change: DataChange | None) -> None:
     """Ten tokens a step, and the loss of a row is the mean since the row before."""
     tokens = curve([10, 20, 30, 40, 45], [100, 200, 300, 400, 450])
     loss = curve([10, 20, 30, 40], [6.0, 5.0, 4.0, 5.0])
@@ -207,9 +205,7 @@ def row(step: int, tokens: float, speed: float) -> dict[str, Any]:
         ([row(1, 1e308, 1e-9)], 20, None, "step 1 of 20, 0 tokens/s"),
     ],
 )
-def test_progress_and_remaining_time(
-    rows: list[dict[str, Any]], steps: int, seconds: float | None, said: str
-) -> None:
+def test_progress(rows: list[dict[str, Any]], steps: int, seconds: float | None, said: str) -> None:
     far = progress(rows, steps)
     assert far is not None
     assert far.seconds == (None if seconds is None else near(seconds))
@@ -230,9 +226,7 @@ def test_progress_and_remaining_time(
         (1_000.0, 6_000 * 60, "1,000 tokens/s, about 100 h left"),
     ],
 )
-def test_speed_has_two_digits_and_time_is_in_minutes_or_hours(
-    speed: float, left: float, written: str
-) -> None:
+def test_speed_has_two_digits_and_time_a_unit(speed: float, left: float, written: str) -> None:
     """One step is left, of as many tokens as take that long."""
     assert str(progress([row(1, speed * left, speed)], 2)) == f"step 1 of 2, {written}"
 

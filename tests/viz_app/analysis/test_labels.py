@@ -97,7 +97,7 @@ def test_a_dot_precedes_what_would_go_on_with_a_word() -> None:
         ("cross", 3, {1: "key"}, {4: "query"}),  # row 3 predicts token 4
     ],
 )
-def test_query_and_key_of_each_kind(
+def test_marks_of_a_kind(
     kind: Kind, query: int, source: dict[int, str], target: dict[int, str]
 ) -> None:
     assert token_marks(kind, query, [1]) == (source, target)
@@ -133,7 +133,5 @@ def test_an_interval_has_a_width_or_is_not_written() -> None:
         (0.0, True, "0.00"),
     ],
 )
-def test_a_bound_is_rounded_away_from_what_it_bounds(
-    value: float, above: bool, written: str
-) -> None:
+def test_a_bound_is_rounded_from_what_it_bounds(value: float, above: bool, written: str) -> None:
     assert bound_text(value, above=above) == written

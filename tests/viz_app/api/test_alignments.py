@@ -87,9 +87,7 @@ def test_value_norms_and_layers_are_those_of_a_trace(checkpoint: headwise.Opened
     assert {*errors} == {"cross.1", "cross.2"}
 
 
-def test_errors_are_those_of_och_and_ney(
-    checkpoint: headwise.OpenedCheckpoint, tmp_path: Path
-) -> None:
+def test_errors_are_of_och_and_ney(checkpoint: headwise.OpenedCheckpoint, tmp_path: Path) -> None:
     """1 − 2 |A ∩ S| / (|A| + |S|); the best head is chosen, beside the diagonal and the bound."""
     found = headwise.align(checkpoint, PAIRS, reference=REFERENCE)
     sure = sum(map(len, REFERENCE))
@@ -148,7 +146,7 @@ def test_what_does_not_fit_is_refused(
 
 
 @pytest.mark.parametrize("pairs", [[], ["The cat."], [("a", "b", "c")], [(1, 2)]])
-def test_what_is_no_list_of_pairs_is_refused(
+def test_what_are_no_pairs_is_refused(
     checkpoint: headwise.OpenedCheckpoint, pairs: list[object]
 ) -> None:
     with pytest.raises((ValueError, DataError), match="pairs"):

@@ -87,9 +87,7 @@ def test_a_trace_names_its_checkpoint_and_is_short_in_print(
         trace.save(tmp_path / "trace.txt")
 
 
-def test_heads_that_are_off_are_off_in_decoding(
-    opened: headwise.OpenedRun, run: TrainedRun
-) -> None:
+def test_heads_that_are_off_are_so_in_decoding(opened: headwise.OpenedRun, run: TrainedRun) -> None:
     checkpoint, model = opened[-1], load_weights(run, 60).model
     source = [run.tokenizers.encode_source(TEXT)]
     off = [head for head in checkpoint.heads if head.kind == "cross"]
@@ -146,9 +144,7 @@ def test_contributions_and_the_decoder_lens_are_of_a_text(opened: headwise.Opene
     assert written[-1] == checkpoint.translate(text) != written[0]
 
 
-def test_what_is_asked_of_a_sentence_takes_the_options_of_its_trace(
-    opened: headwise.OpenedRun,
-) -> None:
+def test_what_is_asked_takes_the_options_of_its_trace(opened: headwise.OpenedRun) -> None:
     """The map that each of them sees is that of the trace with the same options."""
     checkpoint = opened[-1]
     options: dict[str, Any] = {

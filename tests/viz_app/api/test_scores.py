@@ -70,7 +70,7 @@ def test_evaluation_without_heads(checkpoint: headwise.OpenedCheckpoint, run: Tr
             headwise.evaluate(checkpoint, PAIRS, metrics=wrong)
 
 
-def test_heads_go_from_the_least_costly_on(
+def test_the_least_costly_heads_go_first(
     checkpoint: headwise.OpenedCheckpoint, run: TrainedRun
 ) -> None:
     """Losses are those of passes by hooks; a rise has the error of resampled sentences."""

@@ -108,7 +108,7 @@ def test_texts_and_marked_words_are_sent_unchanged(browser: Browser) -> None:
         (Bar(0.0, ""), 0.0, 0.0, 0),
     ],
 )
-def test_bars_begin_at_zero(
+def test_bars_from_zero(
     browser: Browser, bar: Bar, start: float, length: float, colour: int
 ) -> None:
     draw_table(["head", "x"], Row("a", ("1.1", bar)), theme=DARK)
@@ -141,9 +141,7 @@ def test_only_a_token_that_is_there_can_be_clicked(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("has_rows", [False, True])
-def test_only_cells_and_rows_that_are_there_can_be_clicked(
-    browser: Browser, has_rows: bool
-) -> None:
+def test_only_cells_and_rows_there_are_can_be_clicked(browser: Browser, has_rows: bool) -> None:
     clicked: list[Any] = []
     allowed = np.array([[True, False], [True, True], [True, True]])
     map_cells.map_cells(

@@ -21,9 +21,7 @@ def imported(text: str) -> list[str]:
     return [base64.b64decode(url).decode() for url in urls]
 
 
-def test_imports_become_data_urls_and_may_be_nested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nested_imports_become_data_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assets, "_HERE", tmp_path)
     (tmp_path / "a.js").write_text('import { b } from "./b.js";\nimport { c } from "./c.js";\n')
     (tmp_path / "b.js").write_text('import { c } from "./c.js";\nexport const b = "ñ" + c;\n')

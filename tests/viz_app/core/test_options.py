@@ -111,9 +111,7 @@ def test_every_command_opens_what_it_is_asked_to(
         call(name, f"--{option}", value)
 
 
-def test_why_is_asked_of_the_model_as_it_is_turned(
-    call: Callable[..., None], run_root: Path
-) -> None:
+def test_why_is_asked_of_the_model_as_turned(call: Callable[..., None], run_root: Path) -> None:
     call("why", "--turn", "cross.2.1", "cross.2.2:-0.5", "--pin", "cross.1.1:2:4")
     account = headwise.open("tiny", root=run_root)[-1].why(
         TEXT, 2, ablated=["cross.2.1"], strengths={"cross.2.2": -0.5}, pinned=[("cross.1.1", 1, 3)]

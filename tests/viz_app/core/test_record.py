@@ -56,7 +56,7 @@ def test_a_table_has_the_arrays_of_its_rows_also_where_other_axes_are_as_long() 
         ({"row": ONES[0, :, :2]}, r"Made\.row: expected \(Q = 3, M = 3\), got \(3, 2\)"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(change: dict[str, object], message: str) -> None:
+def test_arrays_not_fitting_are_refused(change: dict[str, object], message: str) -> None:
     fields = {"head": HEAD, "cost": ONES[0, 0], "each": ONES[0], "maps": {"q": ONES}, "row": None}
     with pytest.raises(ValueError, match=message):
         Made(**(fields | change))  # type: ignore[arg-type]

@@ -45,9 +45,7 @@ def style(token: Element) -> dict[str, str]:
     return {name: value for name, _, value in parts}
 
 
-def test_tokens_are_shaded_by_their_probabilities_which_stand_below_and_one_is_framed(
-    theme: Theme,
-) -> None:
+def test_tokens_are_shaded_by_probabilities_which_stand_below_and_one_framed(theme: Theme) -> None:
     row = drawn_row(["a", "b"], theme=theme, probabilities=[0.0, 0.9], selected=1)
     borders = [style(token)["border"] for token in row.iter("bdi")]
     assert borders == [f"1px solid {theme.line}", f"1px solid {theme.accent}"]

@@ -74,9 +74,7 @@ LIKELY = StageChart("<likely>", [-9.0, NAN, -3.0], ["$a$", "b", "c"], reference=
 CHRF = StageChart("chrF", [1.0, 40.0, 70.0], ["d", "e", "f"])
 
 
-def test_charts_stand_below_each_other_with_names_references_and_the_chosen_checkpoint(
-    theme: Theme,
-) -> None:
+def test_charts_stand_below_each_other_with_names_references_and_checkpoint(theme: Theme) -> None:
     figure = stage_charts([CHRF, LIKELY], steps=STEPS, theme=theme, marked=2)
     assert [(line.name, line.yaxis) for line in figure.data] == [
         ("chrF", "y"),
@@ -113,9 +111,7 @@ def test_columns_are_those_of_the_matrix(steps: list[int]) -> None:
         assert below.xaxis[name] == matrix.xaxis[name]
 
 
-def test_more_charts_than_colours_begin_with_the_first_again_and_equal_values_have_a_range() -> (
-    None
-):
+def test_colours_of_many_charts_begin_again_and_equal_values_have_a_range() -> None:
     charts = [replace(CHRF, values=[value] * 3) for value in (0.0, 5.0)]
     figure = stage_charts([*charts, *[CHRF] * 5], steps=STEPS, theme=LIGHT, marked=0)
     assert [line.line.color for line in figure.data] == [*LIGHT.series, LIGHT.series[0]]

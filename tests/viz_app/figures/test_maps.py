@@ -108,7 +108,7 @@ def test_labels_of_columns_stand_on_top_with_the_titles() -> None:
         (lambda: draw_size(0, 3), "at least one cell"),
     ],
 )
-def test_labels_that_do_not_fit_and_empty_maps_are_refused(
+def test_unfit_labels_and_empty_maps_are_refused(
     draw: Callable[[], go.Figure], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -124,9 +124,7 @@ def test_a_long_map_is_below_500_kilobytes() -> None:
 
 
 @pytest.mark.parametrize("draw", [draw_attention, draw_difference])
-def test_masked_cells_lie_over_the_map_in_their_own_colour(
-    draw: Callable[..., go.Figure], theme: Theme
-) -> None:
+def test_masked_cells_have_their_own_colour(draw: Callable[..., go.Figure], theme: Theme) -> None:
     weights, masked = draw(allowed=ALLOWED, theme=theme).data
     np.testing.assert_array_equal(masked.z, ~ALLOWED)
     assert masked.colorscale[0][1] == masked.colorscale[1][1] == "rgba(0,0,0,0)"
@@ -247,9 +245,7 @@ def test_a_slanted_label_of_the_last_column_has_its_room() -> None:
 
 
 @pytest.mark.parametrize(("rows", "columns", "least"), [(4, 5, 14), (43, 45, 14), (4, 128, 7)])
-def test_a_map_of_squares_says_what_a_page_needs_to_fill_its_place(
-    rows: int, columns: int, least: float
-) -> None:
+def test_a_map_of_squares_says_how_to_fill_its_place(rows: int, columns: int, least: float) -> None:
     layout = draw_size(rows, columns, square=True).layout
     assert layout.meta["fit"] == {"columns": columns, "rows": rows, "least": least, "most": 110}
     margin = layout.margin
@@ -271,9 +267,7 @@ def test_only_a_saved_picture_of_squares_has_a_colour_bar_unless_they_are_signed
 @pytest.mark.parametrize(
     ("rows", "columns", "pixels"), [(5, 3, 30), (30, 97, 17), (499, 97, 6.5), (499, 499, 4)]
 )
-def test_row_heights_shrink_to_4_pixels_at_the_least(
-    rows: int, columns: int, pixels: float
-) -> None:
+def test_row_heights_shrink_to_4_pixels_at_least(rows: int, columns: int, pixels: float) -> None:
     layout = draw_size(rows, columns).layout
     row = (layout.height - layout.margin.t - layout.margin.b) / rows
     assert row == pytest.approx(pixels, abs=0.1)

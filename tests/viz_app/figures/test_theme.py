@@ -94,9 +94,7 @@ def test_text_and_marks_have_contrast(theme: Theme) -> None:
     assert contrast(bar.activecolor, bar.bgcolor) >= 3
 
 
-def test_every_shade_has_contrast_to_its_text_and_larger_weights_more_to_the_page(
-    theme: Theme,
-) -> None:
+def test_shades_have_contrast_to_their_text_and_large_weights_to_the_page(theme: Theme) -> None:
     shades = [weight_colour(theme, weight) for weight in SHADES]
     worst = min(
         (contrast(text_on_weight(theme, weight), shade), weight)
@@ -130,9 +128,7 @@ def test_a_new_figure_is_slim_and_cannot_be_zoomed(theme: Theme) -> None:
     assert len(new_figure(theme, []).to_json()) < 1_500
 
 
-def test_a_figure_that_is_not_checked_is_the_same(
-    theme: Theme, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unchecked_figure_is_the_same(theme: Theme, monkeypatch: pytest.MonkeyPatch) -> None:
     z, bar = np.random.default_rng(0).random((2, 3), dtype=np.float32), {"len": 1, "tickvals": None}
     trace = {"type": "heatmap", "z": z, "colorscale": weight_scale(theme), "colorbar": bar}
     layout = {"height": 80, "width": None, "xaxis": {"range": [0, 2], "title": None}}

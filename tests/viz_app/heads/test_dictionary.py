@@ -180,9 +180,7 @@ def score_by(
     return (lexicon_precision if more else copying)(model, values, *more)
 
 
-def test_precision_counts_first_tokens_and_chance_those_of_other_entries(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_precision_is_of_first_tokens_and_chance_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first token is right, the second wrong, the third right, with the first one's word."""
     rows = [[0, 0, 0, 0, 9.0], [0, 9.0, 0, 0, 0], [0, 0, 0, 0, 9.0]]
     lexicon = Lexicon(Head("cross", 0, 0), *np.array([[0, 4, 2], [1, 3, 2], [2, 4, 2]]).T)
@@ -194,9 +192,7 @@ def test_precision_counts_first_tokens_and_chance_those_of_other_entries(
     assert found.errors[0, 0] == pytest.approx(apart.std(ddof=1) / 3**0.5)
 
 
-def test_copying_is_the_share_of_tokens_that_are_raised_less(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_copying_is_the_share_of_tokens_raised_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """Token 0 is raised above all, 1 below all; the vocabulary has five tokens."""
     found = score_by(monkeypatch, "decoder_self", [[9.0, 1, 2, 3, 4], [2.0, 1, 3, 4, 5]])
     assert found.values[0, 0] == pytest.approx((1 + 0) / 2)
@@ -240,9 +236,7 @@ def made_up(kind: Kind, value: float, chance: float, error: float) -> WritingSco
         (0.12, 0.13, 0.1, "it neither copies nor suppresses"),
     ],
 )
-def test_copying_is_said_beyond_chance(
-    value: float, chance: float, error: float, said: str
-) -> None:
+def test_copying_is_said_above_chance(value: float, chance: float, error: float, said: str) -> None:
     found = made_up("decoder_self", value, chance, error).said(Head("decoder_self", 0, 1))
     assert found.startswith(said)
     assert f"{value - chance:+.2f} ± {error:.2f}" in found

@@ -98,7 +98,7 @@ def test_rows_are_those_of_each_sentence_by_itself(
     assert weights == sorted(weights, reverse=True)
 
 
-def test_chance_is_what_even_rows_have(
+def test_chance_is_of_even_rows(
     run: TrainedRun, tokenizers: TokenizerPair, sentences: Sentences
 ) -> None:
     model = load_weights(run, 60).model
@@ -162,9 +162,7 @@ def test_a_search_does_not_depend_on_who_shares_a_batch(
     np.testing.assert_allclose(others, weights, rtol=0, atol=1e-9)
 
 
-def test_a_search_goes_on_where_it_was_put_aside(
-    run: TrainedRun, many_sentences: Sentences
-) -> None:
+def test_a_search_goes_on_where_it_stopped(run: TrainedRun, many_sentences: Sentences) -> None:
     model, query = load_weights(run, 60).model, RowQuery("cross", "special", 0.1)
     whole, seen = (find_rows(model, many_sentences, query), list[tuple[int, int]]())
 

@@ -45,9 +45,7 @@ def test_heads_are_off_together_and_one_by_one(run: TrainedRun, many_sentences: 
     assert found.sentences == 32
 
 
-def test_one_head_costs_together_what_it_costs_alone(
-    run: TrainedRun, many_sentences: Sentences
-) -> None:
+def test_one_head_costs_together_as_alone(run: TrainedRun, many_sentences: Sentences) -> None:
     model = load_weights(run, 60, torch.float64).model
     found = joint_cost(model, many_sentences, frozenset(HEADS[:1]))
     assert found.beyond == near(0, size=10, operations=PASS)

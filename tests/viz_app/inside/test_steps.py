@@ -110,9 +110,7 @@ def test_follow_head_by_hand(by_hand: AttentionSublayer) -> None:
     np.testing.assert_array_equal(follow_head(large, 1, 1).weights, [1, 0, 0])
 
 
-def test_queries_are_turned_by_their_positions_and_keys_where_the_model_turns_them(
-    by_hand: AttentionSublayer,
-) -> None:
+def test_queries_are_turned_and_keys_where_the_model_turns_them(by_hand: AttentionSublayer) -> None:
     """One head of 6 dimensions: the halves of the query of row 1 are (0, 0, 0) and (√3, 0, 1)."""
     inner = H * K
     rotation = (np.full((3, inner), 0.6), np.full((3, inner), 0.8))
@@ -211,7 +209,7 @@ def test_norms_by_hand() -> None:
 @pytest.mark.parametrize(
     ("norm_first", "read", "result"), [(True, [-0.5, 4], [5, 7]), (False, [1, 3], [-0.5, 4])]
 )
-def test_residual_connections_by_hand(
+def test_residuals_by_hand(
     norm_first: bool, read: Sequence[float], result: Sequence[float]
 ) -> None:
     sublayer = replace(make_feed_forward(), norm_first=norm_first)

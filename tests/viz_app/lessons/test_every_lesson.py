@@ -27,9 +27,7 @@ def test_every_kind_of_question_is_asked() -> None:
 @pytest.mark.parametrize(
     ("lesson", "name"), CASES, ids=lambda each: str(getattr(each, "name", each))
 )
-def test_a_right_answer_is_offered_beside_wrong_ones_and_each_has_a_reason(
-    lesson: Lesson, name: str
-) -> None:
+def test_a_right_answer_stands_beside_wrong_ones_with_reasons(lesson: Lesson, name: str) -> None:
     run = run_of(name)
     examples = read_measures(run.folder, run.steps()[-1]).sentences[:SENTENCES]
     for text in [lesson.sentence] if lesson.sentence else [each.source for each in examples]:

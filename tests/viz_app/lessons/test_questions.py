@@ -239,7 +239,7 @@ def about(asked: Asked, *, predictions: dict[str, Any] | None = None, **changes:
         ("restoring_sublayer", {}, ["Cross of layer 1 of the decoder"]),
     ],
 )
-def test_the_right_answer_by_hand(
+def test_right_answers_by_hand(
     asked: Asked, name: str, given: dict[str, str], answer: list[str]
 ) -> None:
     assert right(made(asked, name, **given)) == answer
@@ -290,9 +290,7 @@ def test_the_numbers_that_are_offered_and_said_by_hand(
     assert reason in question.reason((place,))
 
 
-def test_the_keys_for_a_share_are_added_up_to_the_fifth(
-    asked: Asked, make_tokens: Callable[..., Tokens]
-) -> None:
+def test_keys_for_a_share_are_added_to_5(asked: Asked, make_tokens: Callable[..., Tokens]) -> None:
     """The weights sum to 0.3, 0.5, 0.65, 0.75, 0.85, 0.95 and 1 from the heaviest down."""
     row = [0.05, 0.1, 0.1, 0.1, 0.15, 0.2, 0.3]
     source = make_tokens(*([f" {letter}"] for letter in "tuvwxyz"))
@@ -411,9 +409,7 @@ def test_lengths_and_turns_of_embeddings_are_those_of_the_vectors(asked: Asked) 
     assert "a cosine of 0.600; the smallest in this sentence is 0.447" in question.reason((0,))
 
 
-def test_near_and_far_positions_are_offered(
-    asked: Asked, make_tokens: Callable[..., Tokens]
-) -> None:
+def test_near_and_far_places_are_offered(asked: Asked, make_tokens: Callable[..., Tokens]) -> None:
     """The fourth of seven is most like the last; its neighbours, and the farthest, are wrong."""
     positions = np.eye(7, dtype=np.float32)
     positions[3] = [0.1, 0.2, 0.3, 1, 0.2, 0.1, 0.6]
@@ -700,9 +696,7 @@ def test_words_stand_for_places(asked: Asked, make_tokens: Callable[..., Tokens]
 
 
 @pytest.mark.parametrize("bits", [(0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 1)])
-def test_answers_that_differ_by_a_last_bit_are_both_right(
-    asked: Asked, bits: tuple[int, int, int]
-) -> None:
+def test_answers_a_last_bit_apart_are_both_right(asked: Asked, bits: tuple[int, int, int]) -> None:
     """The products of row 0 are 1, 0 and 1; three tokens are as likely as one another."""
     turned = 1 + np.array(bits) * np.finfo(np.float32).eps
     queries = np.array([[[[1, 0]]]], np.float32)

@@ -107,9 +107,7 @@ def test_every_pair_gets_the_links_of_its_line(tmp_path: Path) -> None:
         (b"0-0\n\xff\xfe\n", r"links\.txt, line 2: expected sure links"),
     ],
 )
-def test_reference_that_does_not_fit_is_refused(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_an_unfit_reference_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "links.txt"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
@@ -151,7 +149,7 @@ def test_words_are_those_of_the_tokenizer_even_if_unknown() -> None:
     assert words_of(whole, text) == ["where", "is", "Zoë", "'", "s", "dog", "?"]
 
 
-def test_without_eflomal_the_command_says_how_to_get_it(
+def test_the_command_says_how_to_get_eflomal(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "eflomal", None)

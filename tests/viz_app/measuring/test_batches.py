@@ -73,7 +73,7 @@ def test_batches_have_similar_lengths_and_limited_cells() -> None:
     assert max(len(e.source) for e in found[0]) < max(len(e.source) for e in found[2])
 
 
-def test_corpus_is_read_one_window_at_a_time(
+def test_a_corpus_is_read_by_windows(
     monkeypatch: pytest.MonkeyPatch, tokenizers: TokenizerPair
 ) -> None:
     """So memory does not grow with the corpus: nor by what is known of repeated sources."""
@@ -96,9 +96,7 @@ def test_corpus_is_read_one_window_at_a_time(
     assert left_out.repeated == 0  # the sixth before is forgotten
 
 
-def test_batched_maps_match_single_sentences(
-    precise: Transformer, tokenizers: TokenizerPair
-) -> None:
+def test_maps_of_a_batch_match_sentences(precise: Transformer, tokenizers: TokenizerPair) -> None:
     pairs = [
         Pair("Don't worry, she sees him.", "No te preocupes."),
         Pair("Where?", "¿Dónde está el perro viejo?"),

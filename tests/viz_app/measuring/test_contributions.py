@@ -252,9 +252,7 @@ def test_norms_with_the_residual_are_those_of_vectors_by_hand(precise: Seq2SeqMo
             assert_near(found[kind][layer], expected, dtype=rms, size=1, operations=OPERATIONS)
 
 
-def test_shares_of_source_and_prefix_sum_to_1_and_future_tokens_have_none(
-    model: Seq2SeqModel,
-) -> None:
+def test_shares_of_source_and_prefix_sum_to_1_and_the_future_has_none(model: Seq2SeqModel) -> None:
     found = contributions(model, batch(model, (7, 5), (1, 5)))
     assert found.source.dtype == found.prefix.dtype == torch.float32
     same(found.source.sum(dim=-1) + found.prefix.sum(dim=-1), torch.ones(2, 5))

@@ -186,7 +186,7 @@ def test_measures_without_words_are_refused() -> None:
         (0.0, 0.0, 0.3, "does not follow the word alignment of consumed tokens"),
     ],
 )
-def test_alignment_is_said_against_the_diagonal(
+def test_alignment_beside_the_diagonal(
     lowest: float, diagonal: float, value: float, how: str
 ) -> None:
     beside = Baselines(alignment=AlignmentBaselines(lowest, diagonal))

@@ -166,7 +166,7 @@ def trace(run: TrainedRun) -> Trace:
     )
 
 
-def test_heads_have_the_means_of_rows_and_an_even_head_those_of_even_ones(
+def test_heads_have_means_of_rows_and_an_even_head_of_even_ones(
     trace: Trace, run: TrainedRun
 ) -> None:
     found = measure_sentence(trace, run.tokenizers, run.counts)

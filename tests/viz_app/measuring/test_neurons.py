@@ -145,7 +145,7 @@ def with_activation(activation: float) -> StrongestSentences:
 
 
 @pytest.mark.parametrize(("activation", "dtype"), [(2.0**15, np.float16), (2.0**16, np.float32)])
-def test_what_is_written_is_read_and_short(
+def test_neurons_are_read_short(
     tmp_path: Path, activation: float, dtype: type[np.floating]
 ) -> None:
     written = with_activation(activation)
@@ -202,7 +202,7 @@ def test_damaged_or_foreign_files_are_refused(
         (made_up_neurons(step=21), "neurons-0000020"),
     ],
 )
-def test_places_that_are_not_there_are_refused(
+def test_places_of_none_are_refused(
     tmp_path: Path, written: StrongestSentences, message: str
 ) -> None:
     write_neurons(tmp_path, written)

@@ -104,7 +104,7 @@ def longer(content: dict[str, Any]) -> None:
         (lambda c: c["heads"][0].__setitem__(3, "+?++"), r"should match pattern .*got '\+\?\+\+'"),
     ],
 )
-def test_a_damaged_file_is_refused(
+def test_damage_is_named(
     tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     write_pairs(tmp_path, made_up_pairs(), (0, 20))

@@ -72,7 +72,7 @@ def test_a_file_is_read_in_each_of_its_forms(tmp_path: Path) -> None:
         ("a.jsonl", "[1]", "line 1: expected a JSON object"),
     ],
 )
-def test_a_file_that_has_no_pairs_is_refused(
+def test_a_file_without_pairs_is_refused(
     tmp_path: Path, name: str, content: str, message: str
 ) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
@@ -80,9 +80,7 @@ def test_a_file_that_has_no_pairs_is_refused(
         read_pairs(tmp_path / name)
 
 
-def test_too_much_is_refused_before_work_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_much_is_refused_before_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.jsonl"
     rows = [json.dumps(ROW | {"phenomenon": f"p{n}"}) for n in range(25)]
     path.write_text("\n".join(rows), encoding="utf-8")
@@ -105,9 +103,7 @@ def test_too_much_is_refused_before_work_is_done(
         ({"source": "x" * 900}, "pair 2: expected at most 31 tokens, got 902 of 'xxx"),
     ],
 )
-def test_texts_that_a_model_cannot_take_are_refused(
-    run: TrainedRun, changes: dict[str, str], message: str
-) -> None:
+def test_texts_too_long_are_refused(run: TrainedRun, changes: dict[str, str], message: str) -> None:
     bad = ContrastivePair(**(vars(PAIRS[0]) | changes))
     done: list[int] = []
     with pytest.raises(DataError, match=message):
@@ -183,9 +179,7 @@ def test_heads_are_switched_off_one_at_a_time_at_the_last_checkpoint(run: Traine
     assert changed >= 3
 
 
-def test_equal_ids_of_both_targets_are_a_tie(
-    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_targets_of_equal_ids_are_a_tie(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of two words that are unknown to a vocabulary of whole words."""
     same = ContrastivePair("The dog.", "El  perro.", "El perro.", "spaces")
     monkeypatch.setattr(type(run.tokenizers.target), "encode", lambda *_: [5, 6, 7], raising=True)

@@ -119,9 +119,7 @@ def test_references_are_not_learnt(model: Transformer) -> None:
     assert stages_of(model, ["el perro"], text=[PAIR.target, "dónde"]) == alone
 
 
-def test_only_so_many_tokens_are_learnt(
-    model: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_many_tokens_are_learnt(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "_MOST_TOKENS", 6)
     read = []
 

@@ -35,9 +35,7 @@ def test_chance_is_what_normal_numbers_have() -> None:
     assert largest_by_chance(1) == near(1)
 
 
-def test_a_corpus_has_the_largest_of_each_sentence(
-    run: TrainedRun, sentences: list[EncodedPair]
-) -> None:
+def test_largest_numbers_of_each_sentence(run: TrainedRun, sentences: list[EncodedPair]) -> None:
     """Also where sentences are padded, and one number of one layer has been made large."""
     model = load_weights(run, 20).model
     point, *later = [f"decoder.layers.{layer}.output" for layer in range(len(model.decoder.layers))]

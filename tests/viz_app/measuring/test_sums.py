@@ -231,7 +231,7 @@ def test_alignment_error_rates_use_hard_alignments(values: Values) -> None:
     assert (values["aer_predicted"]["cross"] != values["aer_consumed"]["cross"]).any()
 
 
-def test_distances_are_0_to_itself(
+def test_distance_to_itself_is_0(
     run: TrainedRun, sentences: list[EncodedPair], values: Values
 ) -> None:
     newest = measured(run, 60, [sentences]).values()
@@ -254,7 +254,7 @@ def test_baselines_of_alignment_by_hand(sums: MeasureSums) -> None:
     assert found.diagonal == near(1 - 2 * 4 / 22)
 
 
-def test_costs_have_standard_errors(
+def test_costs_have_errors(
     run: TrainedRun, sentences: list[EncodedPair], sums: MeasureSums
 ) -> None:
     """The same sentence 300 times has nearly none."""
@@ -270,9 +270,7 @@ def test_costs_have_standard_errors(
         assert (known > 1e-6).all()
 
 
-def test_resamples_are_the_same_for_all_heads(
-    run: TrainedRun, sentences: list[EncodedPair]
-) -> None:
+def test_all_heads_have_the_same_resamples(run: TrainedRun, sentences: list[EncodedPair]) -> None:
     """Entropies on each, and of what two heads differ, from the rows of each sentence by hand."""
     many = [replace(sentences[n % len(sentences)], number=n) for n in range(40)]
     table = measured(run, 20, [many]).resamples()["cross"][RESAMPLED.index("entropy")]

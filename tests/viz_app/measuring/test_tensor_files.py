@@ -92,9 +92,7 @@ def test_odd_numbers_are_refused_in_files(tmp_path: Path, make: Make) -> None:
         (made_up_means, {"cross": np.s_[0]}, r"expected \(L of cross, H of cross, K of cross\)"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(
-    make: Make, change: dict[str, Any], message: str
-) -> None:
+def test_arrays_not_fitting_are_refused(make: Make, change: dict[str, Any], message: str) -> None:
     made = make()
     if "cross" in change:
         name = next(name for name in ("means", "deviations") if hasattr(made, name))

@@ -209,7 +209,7 @@ def test_norm_is_merged_into_its_residual_connection() -> None:
 @pytest.mark.parametrize(
     ("parameters", "summary"), [([Parameter("lost.weight", (3,))], []), ([], [seen("lost")])]
 )
-def test_what_belongs_to_no_module_is_refused(
+def test_what_has_no_module_is_refused(
     parameters: list[Parameter], summary: list[HookSummary]
 ) -> None:
     with pytest.raises(ValueError, match=r"of the modules, got lost$"):

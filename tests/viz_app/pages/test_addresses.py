@@ -140,9 +140,7 @@ BEFORE = with_choices(
         ({"sentence": "B", "target": "U", "at": 3}, "fork", "target at"),  # chosen together
     ],
 )
-def test_a_choice_drops_what_it_makes_meaningless(
-    changes: dict[str, Any], dropped: str, kept: str
-) -> None:
+def test_a_choice_drops_the_meaningless(changes: dict[str, Any], dropped: str, kept: str) -> None:
     after = change(BEFORE, **changes)
     for name in dropped.split():
         assert chosen(after, name) == CHOICES[name].default, name
@@ -160,9 +158,7 @@ def test_a_choice_drops_what_it_makes_meaningless(
         ("learn", {}),
     ],
 )
-def test_a_link_leaves_out_what_its_page_does_not_show(
-    page: str, own: dict[str, list[str]]
-) -> None:
+def test_a_link_leaves_out_what_its_page_hides(page: str, own: dict[str, list[str]]) -> None:
     view = with_choices(
         View(), sentence="A", units="words", at=2, query=1, unfold="layers", training="heads"
     )
@@ -221,9 +217,7 @@ def test_a_step_that_the_run_does_not_have_is_no_choice(start_page: Start) -> No
 # Which run it is: another folder never opens another model without a word
 
 
-def test_the_address_link_and_citation_name_a_run_that_nobody_chose(
-    start_page: Start, own_root: Path
-) -> None:
+def test_address_link_and_citation_name_a_run_not_chosen(start_page: Start, own_root: Path) -> None:
     for sentence in ("", CATS):
         app = start_page("translate", own_root, q=sentence)
         assert app.address["run"] == "tiny"

@@ -81,7 +81,7 @@ def test_what_nobody_waits_for_is_dropped_within_a_pass(
     assert compute(run, 60, DOG)
 
 
-def test_a_beam_of_another_target_language_is_searched_anew(
+def test_a_beam_is_searched_anew_by_language(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched = []
@@ -97,7 +97,7 @@ def test_a_beam_of_another_target_language_is_searched_anew(
     assert searched == [(BOS, 7), (BOS, 9)]
 
 
-def test_a_checkpoint_is_read_once_however_many_ask_at_once(
+def test_a_checkpoint_is_read_once_for_all(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
@@ -144,9 +144,7 @@ def test_a_translation_that_is_given_as_a_target_is_not_traced_again(
 # By bytes
 
 
-def test_only_a_large_model_computes_with_several_threads(
-    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_large_model_has_threads(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "_THREADS", 2)
     placement.use_one_thread()
     try:
@@ -176,9 +174,7 @@ def test_long_traces_are_cached_while_they_fit_together(
     assert alive[-1] is caches.attention_of(run, 60, DOG, (1, 4, 23))
 
 
-def test_what_was_used_least_recently_goes_first_if_it_makes_room(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_was_used_least_recently_makes_room_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MOST_BYTES", 9 * 2**19)  # three, of which each counts 1.5 MiB
     computed: list[str] = []
 
@@ -289,7 +285,7 @@ def test_a_result_is_logged_once_and_what_takes_long_said_meanwhile(
     assert said == [("Adding", True)]
 
 
-def test_models_are_bounded_by_bytes_but_one_is_always_kept(
+def test_models_are_bounded_but_one_is_kept(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One over the bound leaves before the next is loaded."""
@@ -314,7 +310,7 @@ def test_models_are_bounded_by_bytes_but_one_is_always_kept(
     assert held == [False]
 
 
-def test_weights_of_a_short_type_are_what_the_pages_get(
+def test_pages_get_weights_of_a_short_type(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWISE_DTYPE", "bfloat16")
@@ -345,7 +341,7 @@ def test_each_memory_counts_once_and_as_a_whole() -> None:
         (lambda number: (), 0),  # one object
     ],
 )
-def test_of_a_long_list_some_items_stand_for_all(
+def test_some_items_stand_for_a_long_list(
     make: Callable[[int], object], bytes_of_each: int
 ) -> None:
     """(The bytes are those of CPython 3.11.)"""
@@ -373,9 +369,7 @@ def memory_of(values: object) -> dict[int, int]:
     return {storage.data_ptr(): storage.nbytes()}
 
 
-def test_no_array_of_a_record_keeps_more_memory_than_is_counted(
-    run: TrainedRun, trace: Trace
-) -> None:
+def test_no_array_of_a_record_keeps_more_than_is_counted(run: TrainedRun, trace: Trace) -> None:
     checkpoint = load_weights(run, 60)
     layer = run_layer_trace(checkpoint.model, trace, "cross", 1)
     maps = run_attention(checkpoint.model, trace.source.ids, trace.target_ids)

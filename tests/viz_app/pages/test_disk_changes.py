@@ -52,9 +52,7 @@ def labels(app: Page) -> list[str]:
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no pipes in a folder")
 @pytest.mark.parametrize("file", ["run.json", "samples.jsonl", "step-0000060.safetensors"])
-def test_a_pipe_that_comes_into_a_run_stops_no_page(
-    start_page: Start, own_root: Path, file: str
-) -> None:
+def test_a_pipe_in_a_run_stops_no_page(start_page: Start, own_root: Path, file: str) -> None:
     app = start_page("app", own_root, q=TYPED)
     path = own_root / "tiny" / file
     path.unlink()
@@ -102,9 +100,7 @@ def test_runs_go_and_come_back(start: Start, own_root: Path, typed: str) -> None
     assert (app.widget("run").value, app.widget("sentence").value) == ("tiny", typed)
 
 
-def test_a_broken_run_is_named_without_its_place_and_another_works(
-    start_page: Start, own_root: Path
-) -> None:
+def test_a_broken_run_is_named_and_another_works(start_page: Start, own_root: Path) -> None:
     shutil.copytree(own_root / "tiny", own_root / "broken")
     for content, told in (("{", "not JSON"), ('{"model": {}}', "")):
         (own_root / "broken" / "run.json").write_text(content)
@@ -124,9 +120,7 @@ def test_a_run_with_one_checkpoint_offers_no_choice(start_page: Start, own_root:
     assert set(map(field_of, app.toggle)) == {"special", "play", "sampling"}
 
 
-def test_another_checkpoint_can_be_chosen_meanwhile(
-    start_page: Start, own_root: Path, run: TrainedRun
-) -> None:
+def test_another_checkpoint_still_works(start_page: Start, own_root: Path, run: TrainedRun) -> None:
     weights_path(own_root / "tiny", 60).write_bytes(b"")
     app = start_page("translate", own_root, q=CATS)
     assert "truncated" in app.errors[0]
@@ -215,9 +209,7 @@ def test_a_replaced_run_is_read_again(
         assert trace_at(60).target_text in start_page("translate", own_root, q=CATS).texts
 
 
-def test_a_replaced_checkpoint_is_read_again(
-    start_page: Start, own_root: Path, run: TrainedRun
-) -> None:
+def test_a_new_checkpoint_is_read_again(start_page: Start, own_root: Path, run: TrainedRun) -> None:
     app = start_page("translate", own_root, q=CATS)
     assert CATS_TRANSLATED in app.texts
     path = weights_path(own_root / "tiny", 60)
@@ -295,9 +287,7 @@ def test_a_training_says_how_far_it_is(start: Start, own_root: Path) -> None:
     assert said.endswith("**tiny**, training: step 30 of 60, loss 2, 25 tokens/s, about 2 min left")
 
 
-def test_another_run_that_is_trained_can_be_opened_if_it_is_sound(
-    start: Start, own_root: Path
-) -> None:
+def test_another_run_that_trains_can_be_opened_if_sound(start: Start, own_root: Path) -> None:
     other = shutil.copytree(own_root / "tiny", own_root / "other")
     with only_writer(other):
         app = start(own_root, run="tiny")
@@ -342,9 +332,7 @@ def test_a_run_without_checkpoints_waits_for_them_and_for_its_first_example(
 # Examples of a run
 
 
-def test_examples_have_names_of_their_own_and_are_not_too_many(
-    start_page: Start, own_root: Path
-) -> None:
+def test_examples_have_names_and_are_not_too_many(start_page: Start, own_root: Path) -> None:
     alike = [f"{'The cats see the dog and ' * 3}{end}." for end in ("sleep", "run")]
     others = [f"Dog {number}." for number in range(500)]
     samples = own_root / "tiny" / "samples.jsonl"

@@ -70,9 +70,7 @@ def type_token(app: Page, text: str) -> Page:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_the_input_before_and_after_adding_positions(
-    start: Start, run: TrainedRun, side: str
-) -> None:
+def test_the_input_without_and_with_positions(start: Start, run: TrainedRun, side: str) -> None:
     app = start(section="input", side=side)
     embedding = getattr(traced(run), f"{side}_embedding")
     drawn = app.charts
@@ -153,9 +151,7 @@ def test_two_positions_are_compared(start: Start) -> None:
 @pytest.mark.parametrize(
     ("part", "side"), [("tokens", "target"), ("total", "source"), ("2", "target")]
 )
-def test_similarity_of_the_sentence_s_tokens(
-    start: Start, run: TrainedRun, part: str, side: str
-) -> None:
+def test_similarity_of_the_tokens(start: Start, run: TrainedRun, part: str, side: str) -> None:
     app = start(section="similarity", side=side, similarity_of=part)
     trace = traced(run)
     inputs = getattr(trace, f"{side}_embedding")
@@ -165,9 +161,7 @@ def test_similarity_of_the_sentence_s_tokens(
     assert app.says("Of two different places it is {:.2f} on average.", different, size=1)
 
 
-def test_neighbours_come_from_the_training_data_only(
-    start: Start, own_root: Path, run: TrainedRun
-) -> None:
+def test_neighbours_are_of_the_training_data(start: Start, own_root: Path, run: TrainedRun) -> None:
     seen = [5 if id >= 270 and id % 3 == 0 else 0 for id in range(SOURCE_SIZE)]
     write_counts(own_root, seen, [0] * TARGET_SIZE)
     id = traced(run).source.ids[1]
@@ -191,9 +185,7 @@ def test_any_token_of_the_vocabulary_has_neighbours(start: Start, run: TrainedRu
     assert "the target side's table" in app.captions
 
 
-def test_a_token_may_be_typed_and_what_is_none_says_how_it_is_read(
-    start: Start, run: TrainedRun
-) -> None:
+def test_a_token_may_be_typed_and_no_token_says_how_it_reads(start: Start, run: TrainedRun) -> None:
     app = type_token(start(section="similarity"), " cat ")
     [cat] = run.tokenizers.source.encode("cat")
     expect_neighbours(app, run, cat)
@@ -207,7 +199,7 @@ def test_a_token_may_be_typed_and_what_is_none_says_how_it_is_read(
         assert list(app.charts) == ["similarity"]
 
 
-def test_pairs_are_those_of_tokens_that_occur_often_enough(
+def test_pairs_are_of_tokens_that_are_frequent(
     start: Start, own_root: Path, run: TrainedRun
 ) -> None:
     app = start(section="similarity")
@@ -271,7 +263,7 @@ def test_the_most_frequent_tokens_by_their_components(
     assert "Not among the 100 most frequent, and not drawn: " + missing[0] in app.captions
 
 
-def test_tokens_that_are_looked_for_are_marked(
+def test_searched_tokens_are_marked(
     start: Start, run: TrainedRun, clouds: list[dict[str, Any]]
 ) -> None:
     [id] = run.tokenizers.source.encode("cat")

@@ -46,7 +46,7 @@ def said(app: Page) -> str:
     return unescaped(" ".join(part.value for part in parts))
 
 
-def test_curves_and_failing_pairs_are_drawn(
+def test_curves_and_failing_pairs(
     start: Start, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = record_calls(monkeypatch, "errors", "row_table")

@@ -103,9 +103,7 @@ def test_pictures_that_a_person_waits_for_are_sent_before_the_rest(
     assert start_page(page, q=CATS, **address).charts.keys() == awaited
 
 
-def test_maps_of_all_layers_are_those_of_the_model(
-    start_page: Start, unequal_root: Path, tmp_path: Path
-) -> None:
+def test_stacks_may_differ_in_layers(start_page: Start, unequal_root: Path, tmp_path: Path) -> None:
     trace = traced(open_trained_run("tiny", root=unequal_root))
     assert {kind: len(maps) for kind, maps in trace.attention.items()} == LAYERS
     saved = tmp_path / "trace.npz"
@@ -160,9 +158,7 @@ def test_an_error_of_the_program_is_told_in_our_words_and_the_page_goes_on(
     assert all(problem and str(problem[1]) == secret for problem in problems)
 
 
-def test_files_are_named_without_where_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_named_without_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, model, lessons = tmp_path / "a b" / "runs", tmp_path / "models" / "mine", tmp_path / "l"
     for folder in (root / "tiny", model, lessons):
         folder.mkdir(parents=True)
@@ -235,9 +231,7 @@ def fragments(*typed: str) -> set[str]:
     return {word[at : at + 4] for word in words for at in range(len(word) - 3)}
 
 
-def test_work_is_logged_and_nothing_that_was_typed(
-    log: _Records, run_root: Path, start_page: Start
-) -> None:
+def test_work_is_logged_and_nothing_typed(log: _Records, run_root: Path, start_page: Start) -> None:
     app = start_page("app", q=SENTENCE)
     app.choose(target=TARGET)
     app.choose(below="off").choose(rank=True)
@@ -306,9 +300,7 @@ def test_exports_are_logged(log: _Records, trace: Trace, run_root: Path, tmp_pat
     assert not any(part in log.all.lower() for part in fragments(SENTENCE, out.stem))
 
 
-def test_control_characters_do_not_reach_the_terminal(
-    log: _Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_terminal_gets_no_control_codes(log: _Records, monkeypatch: pytest.MonkeyPatch) -> None:
     with log_timed("trace", run="a\x1b[2J\r\nb", step=5):
         pass
     (said,) = log.texts

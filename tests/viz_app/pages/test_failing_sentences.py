@@ -67,15 +67,13 @@ def test_an_order_of_failures_is_compared_with_chrf(
 
 
 @pytest.mark.parametrize("name", ["coverage", "combined", "left_out"])
-def test_a_link_with_a_failure_of_old_shows_the_first(
-    start: Start, lists: Calls, name: str
-) -> None:
+def test_a_link_with_an_old_failure_shows_the_first(start: Start, lists: Calls, name: str) -> None:
     app = start(failure=name)
     assert lists["failure_table"]["given"][0][0] == "log-probability"
     assert f"failure={name}, which cannot be used here. Sorted by: log-probability." in app.said
 
 
-def test_a_sentence_opens_to_be_translated_anew(
+def test_a_sentence_opens_itself(
     start: Start, lists: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []

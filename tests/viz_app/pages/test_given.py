@@ -96,7 +96,7 @@ def test_weights_are_drawn_while_the_rest_is_measured(
     assert "which needs the weights alone" not in app.captions
 
 
-def test_the_matrix_opens_on_all_checkpoints_measured_on_the_same_sentences(
+def test_the_matrix_has_checkpoints_of_the_same_sentences(
     start_page: Start, own_root: Path
 ) -> None:
     app = start_page("training", own_root, training="heads")

@@ -78,9 +78,7 @@ def test_points_are_named_coloured_moved_and_opened(
         assert (common | head | {"at": at}).items() <= shown.items()
 
 
-def test_one_checkpoint_does_not_move_and_colours_are_by_position(
-    start: Start, clouds: Calls
-) -> None:
+def test_one_checkpoint_stays_and_colours_are_by_position(start: Start, clouds: Calls) -> None:
     start(plane="this checkpoint", plane_colour="position", **CROSS)
     drawn = clouds["plane_cloud"]
     [cloud] = drawn["given"]

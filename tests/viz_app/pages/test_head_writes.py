@@ -62,7 +62,7 @@ def test_a_head_of_the_encoder_has_no_dictionary(start: Start, lists: Calls) -> 
     assert "dictionary_table" not in lists
 
 
-def test_tokens_of_the_sentence_and_typed_ones_have_values(
+def test_tokens_here_and_typed_ones_have_values(
     start: Start, run: TrainedRun, lists: Calls
 ) -> None:
     start(q="The dog", dictionary_of="sentence")

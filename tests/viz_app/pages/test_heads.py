@@ -99,9 +99,7 @@ def ranked(values: dict[Head, float]) -> list[str]:
 # The matrix
 
 
-def test_every_head_stands_beside_every_checkpoint(
-    matrix: Start, measured: dict[int, Measures]
-) -> None:
+def test_each_head_stands_by_each_checkpoint(matrix: Start, measured: dict[int, Measures]) -> None:
     app = matrix(measure="end", kind="encoder_self", layer="1", head="2", step="20")
     drawn = app.cells("head_matrix")
     for first, kind in ((1, "encoder_self"), (8, "cross")):  # the decoder has no </s> to look at
@@ -129,9 +127,7 @@ def test_every_head_stands_beside_every_checkpoint(
     assert (shown.kind, shown.layer, shown.head) == ("encoder_self", 1, 2)
 
 
-def test_a_cell_is_judged_by_its_own_measure_and_head_at_step_0(
-    matrix: Start, measured: dict[int, Measures]
-) -> None:
+def test_a_cell_is_judged_by_itself_at_step_0(matrix: Start, measured: dict[int, Measures]) -> None:
     app = matrix(measure="by_token", kind="encoder_self", layer="1", head="2", step="20")
     said = [unescape(text) for text in app.charts["head_matrix"]["data"][-1]["text"]]
     for head in HEADS:
@@ -321,7 +317,7 @@ def test_stages_of_a_training_and_its_sinks_are_drawn(
 # Heads, examples
 
 
-def test_heads_are_listed_in_words_by_a_measure(
+def test_heads_are_listed_in_words(
     start: Start, measured: dict[int, Measures], lists: Calls
 ) -> None:
     app = start(measure="cost")
@@ -433,9 +429,7 @@ def lists_of(app: Page, lists: Calls) -> list[str]:
     return list(lists["head_table"]["given"][0])
 
 
-def test_chosen_heads_are_measured_off_together(
-    start: Start, own_root: Path, run: TrainedRun
-) -> None:
+def test_chosen_heads_are_off_together(start: Start, own_root: Path, run: TrainedRun) -> None:
     app = start(heads="off together")
     assert "Costs do not add up" in app.said
     app = app.choose(heads_together=[Head("cross", 0, 0), Head("decoder_self", 1, 2)])

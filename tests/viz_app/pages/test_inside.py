@@ -189,9 +189,7 @@ def test_it_starts_at_the_first_query_and_its_heaviest_key(start: Start, run: Tr
 
 
 @pytest.mark.parametrize(("kind", "row"), [("cross", 2), ("decoder_self", 2), ("encoder_self", 0)])
-def test_it_starts_at_the_step_that_was_chosen_elsewhere(
-    start: Start, kind: Kind, row: int
-) -> None:
+def test_it_starts_at_the_step_chosen_elsewhere(start: Start, kind: Kind, row: int) -> None:
     app = start(at="2", kind=kind)
     assert app.widget("query").value == row
     assert app.address["query"] == str(row)
@@ -366,17 +364,13 @@ def test_layers_of_a_score_unfold_into_heads(start: Start, run: TrainedRun) -> N
 
 
 @pytest.mark.parametrize(("layer", "said"), [(1, "are the same for every"), (2, "differ between")])
-def test_biases_of_keys_differ_where_a_norm_divided_them(
-    start: Start, layer: int, said: str
-) -> None:
+def test_biases_of_keys_differ_where_a_norm_did(start: Start, layer: int, said: str) -> None:
     """Into layer 2 go biases of layer 1 through a norm, divided by that of each token."""
     app = start(q=CATS, inside="score parts", **Place("encoder_self", layer).address)
     assert f"Biases, of projections and norms, {said} key" in app.captions
 
 
-def test_a_click_unfolds_and_folds_the_layers_of_a_score(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_click_unfolds_layers_of_a_score(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = record_calls(monkeypatch, PAGE, "show_figure")
     changes: list[Any] = []
     for unfolded, place, chosen in (

@@ -194,9 +194,7 @@ def test_a_lesson_says_what_it_needs(start_page: Start, monkeypatch: pytest.Monk
     assert app.button(key="lesson-run-tiny").label == "Open tiny"
 
 
-def test_a_lesson_with_a_sentence_asks_at_the_first_token_that_differs(
-    start_page: Start, run: TrainedRun
-) -> None:
+def test_a_lesson_asks_at_the_first_token_that_differs(start_page: Start, run: TrainedRun) -> None:
     """On Why, where a click on the source answers, too; another language has to be opened."""
     lesson = LESSONS["agreement"]
     app = start_page("why", q=DOG, lesson="agreement", lesson_step="1")

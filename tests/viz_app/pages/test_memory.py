@@ -87,9 +87,7 @@ def test_results_are_dropped_where_memory_is_needed(monkeypatch: pytest.MonkeyPa
     st.cache_resource.clear()
 
 
-def test_a_page_says_that_a_sentence_takes_too_much(
-    start_page: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sentence_that_takes_too_much(start_page: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     st.cache_resource.clear()
     monkeypatch.setattr("headwise.viz_app.session.turns.SMALL", 0)
     monkeypatch.setattr("headwise.viz_app.session.turns.budget", lambda: MIB)
@@ -115,9 +113,7 @@ def live_traces() -> int:
         ("training", {"training": "compare"}),
     ],
 )
-def test_an_open_page_holds_no_trace_beside_the_cache(
-    start_page: Start, page: str, address: dict[str, str]
-) -> None:
+def test_an_open_page_holds_no_trace(start_page: Start, page: str, address: dict[str, str]) -> None:
     st.cache_resource.clear()
     before = live_traces()
     app = start_page(page, q="The dog sees a red house.", **address)
@@ -144,9 +140,7 @@ def test_a_panel_gets_its_trace_again(run: TrainedRun) -> None:
     assert _restored(light[1])[1:] == [3]
 
 
-def test_ended_sessions_are_dropped_when_their_time_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ended_sessions_are_dropped_when_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = MemorySessionStorage(ttl_seconds=0)
     session: Any = SimpleNamespace(session=SimpleNamespace(id="a"))
     storage.save(session)

@@ -192,7 +192,7 @@ def checks(app: Page) -> list[list[str]]:
     return [[*re.fullmatch(line, each).groups("")] for each in told.splitlines()]
 
 
-def test_the_decoder_reads_each_layer_of_the_encoder(
+def test_the_decoder_reads_every_encoder_layer(
     start: Start, opened: Opened, run: TrainedRun
 ) -> None:
     """The last row is the model's own translation; so are all at the last layer by checkpoint."""
@@ -243,7 +243,7 @@ def test_the_largest_numbers_of_each_stream_are_drawn(opened: Opened, run: Train
     assert at + ("embedding" if layer == 0 else f"layer {layer}") in page.captions
 
 
-def test_a_broken_check_turns_red_and_each_says_what_it_means(
+def test_broken_checks_are_red_with_their_meaning(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces: list[Trace] = []  # of the page: another pass may round otherwise
@@ -304,9 +304,7 @@ def test_the_page_begins_with_a_drawing(opened: Opened) -> None:
     assert 'aria-label="Encoder: ' in drawing
 
 
-def test_a_large_model_computes_long_things_only_when_asked(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_model_computes_when_asked(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "_LARGE", 1)
     app = start(section="layers", q="Where do the cats see a dog?")
     column = "the decoder writes"

@@ -284,7 +284,7 @@ def test_positions_are_those_of_the_model(start_model: Start, folders: Folders) 
 
 
 @pytest.mark.parametrize(("side", "kind"), [("source", "encoder_self"), ("target", "decoder_self")])
-def test_relative_positions_as_a_curve_a_head(
+def test_relative_position_curves(
     start_model: Start, folders: Folders, side: str, kind: Kind
 ) -> None:
     _, model, trace = opened(folders("t5"))
@@ -301,7 +301,7 @@ def test_relative_positions_as_a_curve_a_head(
     assert list(start_model("model", folders("t5"), section="input").charts) == ["tokens"]
 
 
-def test_what_is_not_known_of_a_model_is_said(
+def test_what_is_unknown_is_said(
     start_model: Start, folders: Folders, measured_folders: Folders
 ) -> None:
     app = start_model("model", folders("marian"), section="similarity", all_pairs="true")
@@ -327,7 +327,7 @@ def test_what_is_not_known_of_a_model_is_said(
     assert r"\texttt{<pad>}" in words_of(app)  # its first token
 
 
-def test_relative_positions_are_said_not_to_be_in_the_plane(
+def test_relative_positions_are_not_in_the_plane(
     start_model: Start, measured_folders: Folders
 ) -> None:
     for kind, told in (("encoder_self", True), ("cross", False)):
@@ -491,9 +491,7 @@ def test_settings_of_generation_are_named_beside_decoding_and_their_beam_is_take
 # A training that goes on
 
 
-def test_a_training_that_goes_on_is_named_on_every_page(
-    start_model: Start, folders: Folders, tmp_path: Path
-) -> None:
+def test_a_running_training_is_named(start_model: Start, folders: Folders, tmp_path: Path) -> None:
     folder = shutil.copytree(folders("marian", trained=True), tmp_path / "going")
     last = max(open_folder(folder, "theirs").steps())
     change_json(folder / f"checkpoint-{last}" / "trainer_state.json", max_steps=3_000)
@@ -538,9 +536,7 @@ def test_a_training_is_waited_for_until_its_first_checkpoint_is_complete(
 # An adapter
 
 
-def test_an_adapter_is_compared_with_its_base(
-    start_model: Start, folders: Folders, tmp_path: Path
-) -> None:
+def test_an_adapter_beside_its_base(start_model: Start, folders: Folders, tmp_path: Path) -> None:
     pytest.importorskip("peft")
     from tests.model.pretrained.test_adapters import adapt
 

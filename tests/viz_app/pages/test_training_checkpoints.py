@@ -131,9 +131,7 @@ def test_all_kinds_are_ranked(start: Start, run: TrainedRun) -> None:
     assert "no row has more than one key" not in app.captions
 
 
-def test_heads_without_a_choice_of_keys_have_no_distance(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_heads_without_choice_are_unknown(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decoder's one row, which consumes the start and predicts the end, has one key."""
     monkeypatch.setattr(caches, "greedy", lambda *_: [[BOS, EOS]])
     app = start(q="Is it his?", step="0", other_step="60", **COMPARE)
@@ -146,7 +144,7 @@ def test_heads_without_a_choice_of_keys_have_no_distance(
     assert "“–”: no row has more than one key." in app.captions
 
 
-def test_the_shared_target_may_be_a_reference_or_ones_own(
+def test_the_target_may_be_a_reference_or_own(
     start: Start, own_root: Path, run: TrainedRun
 ) -> None:
     row = {"step": 0, "source": CATS, "reference": CATS_TRANSLATED, "shows": "reference"}
@@ -177,7 +175,7 @@ def word_root(own_root: Path, run: TrainedRun, make_model: Callable[..., Transfo
     return own_root
 
 
-def test_runs_with_other_tokenizers_are_compared_by_words(
+def test_other_tokenizers_are_compared_by_word(
     start: Start, word_root: Path, run: TrainedRun
 ) -> None:
     own = {"shared": "own", "target": CATS_TRANSLATED, "layer": "2", "head": "2"}
@@ -329,9 +327,7 @@ def test_checkpoints_are_drawn_as_they_come(start: Start, monkeypatch: pytest.Mo
     assert there == [[20], [0, 20], [0, 20, 60]]
 
 
-def test_a_long_translation_is_cut_and_pooling_said(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_translation_is_cut_and_said(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     played = players(monkeypatch)
     monkeypatch.setattr(watch, "_MOST_TOKENS", 3)
     start(training="watch")

@@ -165,9 +165,7 @@ def test_training_batches_are_named_by_what_their_loss_contains(start: Start, ro
         assert {f"{name}: training batches{told}", f"{name}: valid"} <= said
 
 
-def test_where_a_run_begins_to_change_its_pairs_is_said_with_the_reason(
-    start: Start, root: Path
-) -> None:
+def test_where_a_run_changes_its_pairs_is_said_with_the_reason(start: Start, root: Path) -> None:
     """Of a run that does from its third epoch on, one from the first on, and one never."""
     run = open_trained_run("tiny", root=root)
     assert run.info.training is not None
@@ -263,9 +261,7 @@ def test_what_a_trainer_evaluated_has_charts_under_its_own_names(
     assert "eval_gen_len 5000" in alt_text(app)
 
 
-def test_several_runs_are_drawn_and_those_that_are_broken_or_go_are_left_out(
-    start: Start, root: Path
-) -> None:
+def test_several_runs_are_drawn_and_broken_or_gone_ones_left_out(start: Start, root: Path) -> None:
     shutil.copytree(root / "tiny", root / "other")
     app = start(root, run="tiny")
     app.choose(beside=["other"])
@@ -320,9 +316,7 @@ def test_samples_are_read_step_by_step_or_all_of_one(translations: Start, tables
     assert [info for info in app.info if "no translations of step 60" in info.value]
 
 
-def test_a_sample_that_is_the_own_sentence_is_offered_once(
-    translations: Start, tables: Calls
-) -> None:
+def test_a_sample_that_is_the_sentence_is_offered_once(translations: Start, tables: Calls) -> None:
     """A link names the sample that it shows, and none with the person's own sentence."""
     app = translations(q=CATS)
     assert app.widget("sample").options == [f"yours: {CATS}", "No more."]
@@ -365,9 +359,7 @@ def test_every_checkpoint_translates_the_own_sentence(
     assert (view.training, view.other_step) == ("compare", 20)
 
 
-def test_what_is_broken_is_named_and_the_rest_translated(
-    translations: Start, root: Path, tables: Calls
-) -> None:
+def test_what_is_broken_is_left_out_by_name(translations: Start, root: Path, tables: Calls) -> None:
     path = weights_path(root / "tiny", 20)
     content = path.read_bytes()
     break_file(path)

@@ -70,9 +70,7 @@ def likeliest(trace: Trace, step: int) -> Floats:
 # The sentence and its translation
 
 
-def test_it_starts_with_an_example_and_its_translation_by_the_newest_checkpoint(
-    opened: Page, run: TrainedRun
-) -> None:
+def test_it_starts_with_an_example_by_the_newest_checkpoint(opened: Page, run: TrainedRun) -> None:
     assert opened.errors == []
     assert (opened.widget("sentence").value, opened.widget("step").value) == (CATS, 60)
     assert CATS_TRANSLATED in opened.texts
@@ -177,7 +175,7 @@ def test_a_text_of_more_than_20_000_characters_is_not_taken(start: Start) -> Non
         ((2, 2, 2), 0, "The untrained model said nothing but <s>; cut off at 3 tokens."),
     ],
 )
-def test_one_sentence_says_how_a_target_ended(
+def test_how_a_target_ended(
     run: TrainedRun, ids: tuple[int, ...], step: int, expected: str
 ) -> None:
     texts_of = tuple(run.tokenizers.target.tokens(ids))
@@ -298,9 +296,7 @@ MAPS: list[tuple[str, str, Expected]] = [
 ]
 
 
-def test_alti_stands_beside_rollout_and_says_where_they_disagree(
-    start: Start, run: TrainedRun
-) -> None:
+def test_alti_stands_beside_rollout_and_where_they_differ(start: Start, run: TrainedRun) -> None:
     """Of the second decoder layer; the strongest column of each row is compared."""
     trace, model = traced(run), load_weights(run, 60).model
     mixed = mixed_tokens(model, PaddedIds.of_trace(trace, model))
@@ -480,7 +476,7 @@ def test_a_link_opens_the_section_of_its_choices_and_no_other(
     assert asked.get("target", CATS_TRANSLATED) in app.texts
 
 
-def test_a_beam_s_hypotheses_can_be_traced(
+def test_hypotheses_are_traced(
     start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = start().choose(decoding="beam")
@@ -524,9 +520,7 @@ def test_a_beam_s_hypotheses_can_be_traced(
     assert app.choose(beam=2).widget("hypothesis").value == 0
 
 
-def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
-    start: Start, run: TrainedRun
-) -> None:
+def test_heads_off_change_the_translation_and_are_ranked(start: Start, run: TrainedRun) -> None:
     def without(off: Sequence[Head], target: Sequence[int] | None = None) -> Trace:
         model, turned = load_weights(run, 60).model, Turned.off(off)
         return run_trace(model, run.tokenizers, CATS, target, turned=turned)
@@ -701,7 +695,7 @@ def test_a_beam_that_writes_something_else_is_shown_beside(start: Start, run: Tr
 # Attention sinks
 
 
-def test_sinks_are_tried_and_open_their_heads(
+def test_sinks_open_their_heads(
     start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = start(below="sinks", kind="cross")

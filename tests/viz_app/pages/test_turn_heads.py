@@ -35,7 +35,7 @@ def turned_trace(run: TrainedRun, turned: Turned, target: Any = None) -> Trace:
     return run_trace(load_weights(run, 60).model, run.tokenizers, CATS, target, turned=turned)
 
 
-def test_a_slider_turns_the_chosen_head_and_the_sentence_is_written_anew(
+def test_a_slider_turns_the_head_and_writes_the_sentence_anew(
     start: Start, run: TrainedRun
 ) -> None:
     app, whole = start(), traced(run)
@@ -85,9 +85,7 @@ def test_a_beam_is_searched_with_what_is_turned(start: Start, run: TrainedRun) -
     assert run.tokenizers.target.decode(beam.hypotheses[0].target) in app.texts
 
 
-def test_clicks_on_the_map_pin_rows_and_free_them(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clicks_on_the_map_pin_and_free_rows(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = record_calls(monkeypatch, "why", "map_cells")
     seen: list[Any] = []
     patch_views(monkeypatch, "why", change_view=lambda *_, **choices: seen.append(choices))
@@ -141,9 +139,7 @@ def test_what_cannot_be_turned_is_named(start: Start, asked: dict[str, str]) -> 
     assert name not in app.address
 
 
-def test_translate_keeps_strengths_and_switches_off_with_one_click(
-    start_page: Start, run: TrainedRun
-) -> None:
+def test_translate_keeps_strengths_and_switches_off(start_page: Start, run: TrainedRun) -> None:
     app = start_page("translate", q=CATS, off="cross.2.1:-1", below="off")
     box = app.widget("strengths")
     assert box.value == [TurnedHead(CROSS, -1)]

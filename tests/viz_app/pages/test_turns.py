@@ -92,9 +92,7 @@ class Left(BaseException):
 @pytest.mark.parametrize(
     ("needs", "at_once"), [((), 2), ((MODERATE,), 2), ((LONG,), 1), ((MODERATE, LONG), 1)]
 )
-def test_within_a_size_who_comes_first_is_served_first(
-    needs: tuple[int, ...], at_once: int
-) -> None:
+def test_of_a_size_who_comes_first_is_served_first(needs: tuple[int, ...], at_once: int) -> None:
     turns, order = turns_of(), list[Page]()
     pages = [Page(turns, *needs, order=order) for _ in range(6)]
     until(lambda: len(order) == at_once)
@@ -292,9 +290,7 @@ def only_turn(monkeypatch: pytest.MonkeyPatch) -> Turns:
     return only
 
 
-def test_while_a_browser_draws_another_page_is_made(
-    only_turn: Turns, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_is_made_while_one_draws(only_turn: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
     with only_turn.turn():
         other = Page(only_turn)
         monkeypatch.setattr("time.sleep", lambda _: other.has.wait(SOON))
@@ -330,7 +326,7 @@ if sys.argv[1] == "killed":
 """
 
 
-def test_what_a_process_died_of_is_not_taken_by_the_next(
+def test_what_a_process_died_of_is_left_by_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     st.cache_resource.clear()
@@ -356,9 +352,7 @@ def test_what_a_process_died_of_is_not_taken_by_the_next(
     assert [*(tmp_path / "computing").iterdir()] == []
 
 
-def test_what_another_process_computes_now_is_computed_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_another_process_computes_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(CACHE, str(tmp_path))
     with marked("a"), marked("a"):  # another lock, as another process has
         assert len([*(tmp_path / "computing").iterdir()]) == 2

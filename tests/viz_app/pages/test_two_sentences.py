@@ -117,9 +117,7 @@ def test_maps_are_restored_shares_of_the_exact_passes(start_page: Start, run: Tr
     assert "has another number of tokens in B" in app.captions
 
 
-def test_a_patch_in_the_address_writes_the_translation_anew(
-    start_page: Start, run: TrainedRun
-) -> None:
+def test_a_patch_of_the_address_translates_anew(start_page: Start, run: TrainedRun) -> None:
     a, b, at, _ = patched(run)
     model = load_weights(run, 60).model
     for name in ("stream.encoder.2.3", "cross.2.1", "sublayer.decoder.1.cross"):
@@ -226,9 +224,7 @@ def parts_of(found: Patching) -> dict[str, np.ndarray]:  # type: ignore[type-arg
     }
 
 
-def test_the_target_of_b_can_be_shared_and_one_of_ones_own(
-    start_page: Start, run: TrainedRun
-) -> None:
+def test_the_target_of_b_can_be_shared_and_ones_own(start_page: Start, run: TrainedRun) -> None:
     app = start_page("why", **AT).choose(shared_by="B")
     own = traced(run, OTHER)
     shared = traced(run, CATS, target=own.target_ids)
@@ -252,9 +248,7 @@ def test_a_token_of_either_translation_is_asked_about_with_that_translation(
     assert seen == [{"shared_by": "B", "parting": 2}, {"shared_by": "A", "parting": 0}]
 
 
-def test_at_first_the_words_are_those_where_the_translations_part(
-    start_page: Start, run: TrainedRun
-) -> None:
+def test_at_first_words_are_where_translations_part(start_page: Start, run: TrainedRun) -> None:
     app = start_page("why", q=CATS, why="two sentences", other=DOG)
     a, b = traced(run, CATS).predicted, traced(run, DOG).predicted
     both = enumerate(zip(a.ids, b.ids, strict=False))
@@ -375,9 +369,7 @@ def test_where_both_have_the_same_word_the_likeliest_other_one_competes() -> Non
     assert (word, other) == (pair.own_a.predicted.ids[at], likeliest[0])
 
 
-def test_where_both_sentences_prefer_one_word_there_is_no_other_answer_to_bring_back(
-    start_page: Start,
-) -> None:
+def test_where_both_prefer_one_word_there_is_no_answer_to_bring_back(start_page: Start) -> None:
     """The shared start of the target has decided it; a click asks where the translations part."""
     address = {"q": "The boy is tired.", "other": "The girls are tired.", "why": "two sentences"}
     app = start_page("why", CHECKPOINTS, run="en-es", parting="3", **address)
@@ -424,9 +416,7 @@ def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start)
     assert odds[0][differs].tolist() == [77.0]
 
 
-def test_patching_is_made_in_slices_that_a_button_stops(
-    start_page: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patching_in_slices_is_stopped(start_page: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwise.model.interventions.POSITIONS_AT_A_TIME", 100)
     app = start_page("why", **AT, parting="1")
     monkeypatch.setattr(slices, "SECONDS", 0.0)

@@ -57,9 +57,7 @@ def drawn_bars(app: Page, key: str) -> dict[str, float]:
     return dict(zip(labels, array(figure["data"][0]["x"]).tolist(), strict=True))
 
 
-def test_bars_waterfall_and_maps_sum_to_the_logarithm_of_the_ratio(
-    start_page: Start, run: TrainedRun
-) -> None:
+def test_bars_waterfall_and_maps_sum_to_the_log_ratio(start_page: Start, run: TrainedRun) -> None:
     """The two likeliest words are compared at first."""
     trace = traced(run)
     best, second = trace.predictions.top_log_probability[2, :2].tolist()
@@ -105,9 +103,7 @@ def test_the_head_that_costs_most_is_named_where_it_is_another_one(
     assert ("costs most when it is off: +0.250 ± 0.050 nats a token" in app.captions) != agrees
 
 
-def test_a_cell_of_cross_attention_unfolds_into_the_encoder(
-    start_page: Start, run: TrainedRun
-) -> None:
+def test_a_cell_of_cross_attention_has_the_encoder(start_page: Start, run: TrainedRun) -> None:
     trace = traced(run)
     cell_of = AT | {"kind": "cross", "layer": "1", "head": "2", "column": "3"}
     shown = start_page("why", **cell_of, answer="tokens").cells("account_cross")[1, 3]
@@ -193,9 +189,7 @@ def test_the_strongest_sentences_of_a_neuron_are_shown_and_opened(
     assert "measure them again" in shown().captions
 
 
-def test_whole_effects_can_be_stopped_and_gone_on_with(
-    start_page: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whole_effects_stop_and_go_on(start_page: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = drawn_bars(start_page("why", **AT).choose(whole=True), "encoder_wholes")
     st.cache_resource.clear()
     monkeypatch.setattr("headwise.model.interventions.POSITIONS_AT_A_TIME", 60)

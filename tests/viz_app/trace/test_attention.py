@@ -28,9 +28,7 @@ from tests.viz_app.trace.by_key import lengths_by_key
 SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
 
 
-def test_maps_and_log_probabilities_are_those_of_the_trace(
-    precise: Transformer, tokenizers: TokenizerPair
-) -> None:
+def test_maps_and_scores_are_of_the_trace(precise: Transformer, tokenizers: TokenizerPair) -> None:
     """Computed in float64 and rounded to float32, as all that is recorded is."""
     source, target = tokenizers.encode_source(SOURCE), tokenizers.encode_target(TARGET)
     trace = run_trace(precise, tokenizers, SOURCE, target)
@@ -49,9 +47,7 @@ def test_maps_and_log_probabilities_are_those_of_the_trace(
         assert found[target[at + 1]] == near(expected[at], size=size)
 
 
-def test_target_of_start_token_only_is_refused(
-    trained: Transformer, tokenizers: TokenizerPair
-) -> None:
+def test_target_of_a_start_only_is_refused(trained: Transformer, tokenizers: TokenizerPair) -> None:
     for run in (run_attention, target_log_probability):
         with pytest.raises(ValueError, match=r"^target: expected <s> and at least one token, got"):
             run(trained, tokenizers.encode_source(SOURCE), [2])
@@ -113,9 +109,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("family", FAMILY_NAMES)
-def test_each_weight_of_an_opened_model_is_listed_and_its_positions_by_their_name(
-    family: str,
-) -> None:
+def test_each_weight_of_an_opened_model_is_listed_and_positions_by_name(family: str) -> None:
     model = build(family).ours
     if family == "t5gemma2":  # as a folder of it is opened
         del model.inner.model.encoder.vision_tower, model.inner.model.encoder.multi_modal_projector

@@ -82,7 +82,7 @@ def test_shapes(trained: Transformer, trace: Trace) -> None:
     assert shapes["feed_forward.hidden"] == (t, D_FF)
 
 
-def test_every_array_is_float32_and_read_only(
+def test_all_arrays_are_float32_and_read_only(
     layer_trace: LayerTrace, speaker: Transformer
 ) -> None:
     arrays = dict(arrays_of(layer_trace))
@@ -94,7 +94,7 @@ def test_every_array_is_float32_and_read_only(
         assert np.isfinite(array).all(), name
 
 
-def test_weights_are_copies(
+def test_copied_weights(
     make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair
 ) -> None:
     speaker = make_speaker()
@@ -107,9 +107,7 @@ def test_weights_are_copies(
         np.testing.assert_array_equal(array, before[name], err_msg=name)
 
 
-def test_layer_trace_matches_the_trace(
-    layer_trace: LayerTrace, speaker: Transformer, spoken: Trace
-) -> None:
+def test_layers_match_traces(layer_trace: LayerTrace, speaker: Transformer, spoken: Trace) -> None:
     attention = layer_trace.attention
     kind, layer = attention.kind, attention.layer
     for array, of_trace in (
@@ -130,9 +128,7 @@ def test_layer_trace_matches_the_trace(
         assert attention.memory is attention.read
 
 
-def test_steps_from_inputs_and_weights_are_what_was_recorded(
-    layer_trace: LayerTrace, speaker: Transformer
-) -> None:
+def test_steps_anew_are_what_was_recorded(layer_trace: LayerTrace, speaker: Transformer) -> None:
     """``deviations`` works out each step in float64, from what is read to the stream after it."""
     size = max(float(np.abs(array).max()) for _, array in arrays_of(layer_trace))
     for row in range(len(layer_trace.attention.read)):
@@ -204,9 +200,7 @@ def test_source_padding_is_masked(trained: Transformer, trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_turned_in_the_trace_is_turned(
-    precise: Transformer, tokenizers: TokenizerPair, kind: Kind
-) -> None:
+def test_what_was_turned_is(precise: Transformer, tokenizers: TokenizerPair, kind: Kind) -> None:
     strengths = {(kind, 1, 2): 0.0, ("encoder_self", 0, 1): 2.0, ("decoder_self", 0, 0): -1.0}
     turned = Turned.of(strengths, [((kind, 0, 0), 2, 1)])
     trace = run_trace(precise, tokenizers, SOURCE, TARGET, turned=turned)

@@ -94,9 +94,7 @@ def assert_equal(read: Trace, trace: Trace) -> None:
 
 
 @both
-def test_trace_survives_writing_and_reading_bit_for_bit(
-    trace: Trace, tmp_path: Path, suffix: str
-) -> None:
+def test_a_trace_is_read_as_written_to_the_bit(trace: Trace, tmp_path: Path, suffix: str) -> None:
     """With numbers that are hard to write: of infinite ones JSON makes null."""
     tiny = np.nextafter(np.float32(0), np.float32(1))
     stream = trace.encoder_stream.copy()
@@ -138,9 +136,7 @@ def test_files_have_every_array_by_its_name_and_the_same_description(trace: Trac
 
 
 @both
-def test_a_file_from_when_heads_could_only_be_off_is_read(
-    trace: Trace, tmp_path: Path, suffix: str
-) -> None:
+def test_a_file_of_when_heads_were_off_is_read(trace: Trace, tmp_path: Path, suffix: str) -> None:
     values = contents(trace)
     assert not {"strengths", "pinned"} & set(values)
     values["switched_off"] = [["cross", 1, 2], ["encoder_self", 0, 0]]
@@ -170,9 +166,7 @@ def test_description_of_a_saved_trace(trace: Trace) -> None:
 
 
 @both
-def test_file_of_before_the_sums_over_heads_is_read_without_them(
-    trace: Trace, tmp_path: Path, suffix: str
-) -> None:
+def test_a_file_without_sums_over_heads_is_read(trace: Trace, tmp_path: Path, suffix: str) -> None:
     left = {name: value for name, value in contents(trace).items() if "head_sum" not in name}
     read = read_trace(write(tmp_path / f"trace{suffix}", left))
     assert_equal(read, replace(trace, head_sum_norms={}))
@@ -187,9 +181,7 @@ def test_a_check_without_a_number_has_not_passed(trace: Trace, tmp_path: Path, s
     assert [check.passed for check in read.checks] == [False, True, True, True]
 
 
-def test_numbers_in_another_order_of_axes_or_bytes_are_the_same(
-    trace: Trace, tmp_path: Path
-) -> None:
+def test_numbers_in_other_orders_of_axes_or_bytes_are_kept(trace: Trace, tmp_path: Path) -> None:
     values = contents(trace)
     turned = {name: np.array(array, order="F") for name, array in trace.arrays()}
     turned["entropy"] = turned["entropy"].astype(">f4")
@@ -376,9 +368,7 @@ def test_zip_with_wrong_compression_is_refused(trace: Trace, tmp_path: Path, met
     refuse(path, "")
 
 
-def test_more_than_a_file_may_have(
-    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_too_much(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     most = len(to_npz(trace))
     path = save(trace, tmp_path / "trace.npz")
     monkeypatch.setattr(saved_format, "MOST_BYTES", most)

@@ -86,7 +86,7 @@ def test_weights_follow_from_queries_and_keys(trace: Trace, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_value_norms_are_norms_after_the_output_projection(
+def test_value_norms_are_those_after_projecting(
     trained: Transformer, trace: Trace, kind: Kind
 ) -> None:
     for layer in range(L):
@@ -101,9 +101,7 @@ def test_value_norms_are_norms_after_the_output_projection(
 # Embeddings and streams
 
 
-def test_stack_input_is_scaled_embeddings_plus_positions(
-    trained: Transformer, trace: Trace
-) -> None:
+def test_stack_input_is_scaled_embedding_and_position(trained: Transformer, trace: Trace) -> None:
     for stack, tokens, embedding, stream in (
         (trained.encoder, trace.source, trace.source_embedding, trace.encoder_stream),
         (trained.decoder, trace.consumed, trace.target_embedding, trace.decoder_stream),
@@ -134,9 +132,7 @@ def test_last_stream_is_the_stack_output(
 # Predictions
 
 
-def test_replayed_log_probabilities_match_stepwise_decoding(
-    precise: Transformer, precise_trace: Trace
-) -> None:
+def test_replay_matches_decoding_step_by_step(precise: Transformer, precise_trace: Trace) -> None:
     trace = precise_trace
     with torch.inference_mode():
         memory, mask = precise.encode(torch.tensor([trace.source.ids]))
@@ -176,9 +172,7 @@ def test_top_token_texts(tokenizers: TokenizerPair, trace: Trace) -> None:
     assert list(trace.lens_tokens[1][2]) == tokenizers.target.tokens(lens[1, 2].tolist())
 
 
-def test_lens_applies_the_final_norm_to_each_layer(
-    precise: Transformer, precise_trace: Trace
-) -> None:
+def test_lens_norms_each_layer_as_the_last(precise: Transformer, precise_trace: Trace) -> None:
     """The last one has the prediction."""
     stream = torch.tensor(precise_trace.decoder_stream).double()
     logits = precise.unembed(precise.decoder.final_norm(stream))
@@ -194,9 +188,7 @@ def test_lens_applies_the_final_norm_to_each_layer(
 # Source and target
 
 
-def test_decoding_is_greedy_without_a_target(
-    trained: Transformer, tokenizers: TokenizerPair
-) -> None:
+def test_without_a_target_it_is_greedy(trained: Transformer, tokenizers: TokenizerPair) -> None:
     trace = run_trace(trained, tokenizers, "  Where is the old dog? ")
     source = tokenizers.encode_source("Where is the old dog?")
     assert list(trace.source.ids) == source
@@ -207,7 +199,7 @@ def test_decoding_is_greedy_without_a_target(
     assert all(check.passed for check in trace.checks)
 
 
-def test_target_can_be_forced_by_text_or_ids(
+def test_target_by_text_or_ids(
     trained: Transformer, tokenizers: TokenizerPair, trace: Trace
 ) -> None:
     ids = tokenizers.encode_target(TARGET)
@@ -220,9 +212,7 @@ def test_target_can_be_forced_by_text_or_ids(
         np.testing.assert_array_equal(array, same, err_msg=name)
 
 
-def test_row_consumes_one_token_and_predicts_the_next(
-    tokenizers: TokenizerPair, trace: Trace
-) -> None:
+def test_rows_consume_tokens_and_predict_the_next(tokenizers: TokenizerPair, trace: Trace) -> None:
     ids = tokenizers.encode_target(TARGET)
     assert list(trace.consumed.ids) == ids[:-1]
     assert list(trace.predicted.ids) == ids[1:]
@@ -365,7 +355,7 @@ def test_longest_source_and_target_and_all_tokens_are_accepted(
         ),
     ],
 )
-def test_trace_of_a_turned_model_matches_it(
+def test_turned_models_match(
     precise: Transformer, tokenizers: TokenizerPair, turned: Turned
 ) -> None:
     trace = run_trace(precise, tokenizers, SOURCE, turned=turned)
@@ -381,9 +371,7 @@ def test_trace_of_a_turned_model_matches_it(
     assert not run_trace(precise, tokenizers, SOURCE).turned
 
 
-def test_what_there_is_not_cannot_be_turned(
-    trained: Transformer, tokenizers: TokenizerPair
-) -> None:
+def test_what_there_is_not_is_refused(trained: Transformer, tokenizers: TokenizerPair) -> None:
     with pytest.raises(ValueError, match="no head"):
         run_trace(trained, tokenizers, SOURCE, turned=Turned.off([("cross", 7, 0)]))
     far = Turned(pinned=(PinnedRow(Head("cross", 1, 0), 0, 900),))

@@ -138,9 +138,7 @@ def test_weight_on_tokens_without_content_is_said_only_of_a_head_with_a_sink(
         (0.06, float("nan"), "brings something from there"),
     ],
 )
-def test_what_a_head_does_is_named_by_cost_and_rank(
-    values_zero: float, rank: float, expected: str
-) -> None:
+def test_a_head_s_role_is_by_cost_and_rank(values_zero: float, rank: float, expected: str) -> None:
     sink = Sink(Head("cross", 0, 0), (0,), 0.9, 0.1, 1.0, 1.0)
     assert SinkEffects(sink, values_zero, 0.0, 0.0, rank, 1.0).role(10) == expected
 

@@ -141,7 +141,7 @@ def test_lines_are_of_the_parts_that_are_largest_anywhere() -> None:
         (0.1, -0.01, True),
     ],
 )
-def test_direct_and_whole_disagree_in_sign_or_by_more_than_half(
+def test_direct_and_whole_differ_in_sign_or_by_half(
     direct: float, whole: float, expected: bool
 ) -> None:
     assert disagrees(direct, whole, 0.1) is expected

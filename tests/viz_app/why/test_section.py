@@ -32,9 +32,7 @@ SOURCE = Tokens((5, 6), (" uno", " dos"), (Word("uno", 0, 1), Word("dos", 1, 2))
         ([1500.0, -300.0], "most by “uno” (+1500.000), of which others take back 300.000"),
     ],
 )
-def test_most_of_a_head_is_more_than_half_of_it_and_no_more_than_all(
-    cells: list[float], said: str
-) -> None:
+def test_most_of_a_head_is_more_than_half_and_at_most_all(cells: list[float], said: str) -> None:
     made, trace = account(), cast(Trace, SimpleNamespace(source=SOURCE, consumed=SOURCE))
     cross = made.parts.heads["cross"].copy()
     cross[1, 0] = cells

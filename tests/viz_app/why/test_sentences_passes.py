@@ -283,9 +283,7 @@ def test_patches_are_those_of_pytorchs_own_hooks(name: str, make_model: MakeMode
 # Batches, padding, first order, decoding
 
 
-def test_neither_order_nor_batches_nor_padding_change_odds(
-    model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_odds_are_alike_in_any_batch_or_order(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     patches: list[Patch | Splice] = [*every_patch(model), Splice(WordSpan(1, 2), WordSpan(1, 4))]
     difference = difference_of(model, *WORDS)
     bound = rounding(torch.float64, LOGITS, PASS)
@@ -311,9 +309,7 @@ def _rms_in_float64(norm: Any, x: Tensor) -> Tensor:
     return norm.weight * (x * scale)
 
 
-def test_the_first_order_is_the_slope_of_finite_differences(
-    model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_order_is_the_slope_measured(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """T5's norms take their variance in float32, in which no small step can be seen."""
     for family, name in (("t5", "T5"), ("mt5", "MT5"), ("umt5", "UMT5")):
         norm = f"transformers.models.{family}.modeling_{family}.{name}LayerNorm.forward"
