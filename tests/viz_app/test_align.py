@@ -281,10 +281,7 @@ def test_options_that_do_not_fit_are_refused(both_root: Path, data: Path, tmp_pa
         (["--head", "cross.2.4"], "a head of tiny from cross.1.1 to cross.2.3, got cross.2.4"),
         (["--out", str(tmp_path / "no" / "out.txt")], "no: no such folder; create it first"),
         ([], "tiny has no measures of step 60; headwise.viz_app.measure makes them"),
-        (
-            ["--reverse", "tiny", "--symmetrise", "union"],
-            "reverse: expected a run from es to en, got tiny, from en to es",
-        ),
+        (["--reverse", "tiny", "--symmetrise", "union"], "expected a run from es to en, got tiny"),
     ):
         with pytest.raises(ValueError, match=message):
             align(both_root, data, *rest)

@@ -173,10 +173,7 @@ def test_a_thread_begins_with_the_page_that_was_drawn_last() -> None:
         ("training?step=20", "training?step=20&training=curves"),
         ("training?training=play", "training?training=watch&playing=head"),
         ("training?training=play&playing=all", "training?training=watch&playing=all"),
-        (
-            "training?training=play&phenomenon=x",
-            "training?training=watch&phenomenon=x&playing=head",
-        ),
+        ("training?training=play&at=1", "training?training=watch&at=1&playing=head"),
         ("model?least=5", "model?least=5&all_pairs=true"),
         ("architecture?q=a", "model?q=a&section=diagram"),
         ("embeddings?q=a", "model?q=a&section=input"),

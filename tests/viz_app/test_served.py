@@ -178,15 +178,12 @@ def test_every_page_has_it_under_any_path(under: str, before: str) -> None:
     [
         ("architecture?q=a%20b", "q=a+b&section=diagram"),
         ("architecture?unfold=layers&section=positions", "unfold=layers&section=modules"),
-        (
-            "Architecture?layers_by_step=true&token=id:7",
-            "layers_by_step=true&token=id%3A7&section=layers",
-        ),
+        ("Architecture?layers_by_step=true&q=:", "layers_by_step=true&q=%3A&section=layers"),
         ("architecture?lesson=stream&lesson_step=2", "lesson=stream&lesson_step=2&section=lens"),
         ("embeddings?q=a&unfold=layers", "q=a&unfold=layers&section=input"),
         (
-            "embeddings?section=positions&positions=3&positions=5",
-            "section=positions&positions=3&positions=5",
+            "embeddings?section=input&positions=3&positions=5",
+            "section=input&positions=3&positions=5",
         ),
     ],
 )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +86,14 @@ def test_smoothing_is_a_weighted_mean_of_earlier_values() -> None:
 STEPS = range(0, 70, 10)
 FALLING = np.linspace(8, 0.1, 40).tolist()
 RISING = [8.0, 4.0, 3.0, 3.2, 3.4]
+onset = partial(OverfittingOnset, loss=3.0)
 
 
 @pytest.mark.parametrize(
-    ("valid", "train", "onset"),
+    ("valid", "train", "expected"),
     [
-        ([8.0, 4.0, 3.0, 3.2, 3.1], FALLING, OverfittingOnset(step=20, loss=3.0, last=40)),
-        ([8.0, 3.0, 3.2, 3.1], FALLING, OverfittingOnset(step=10, loss=3.0, last=30)),
+        ([8.0, 4.0, 3.0, 3.2, 3.1], FALLING, onset(20, last=40)),
+        ([8.0, 3.0, 3.2, 3.1], FALLING, onset(10, last=30)),
         ([3.0, 2.0, 4.0], FALLING, None),  # too few milestones
         ([8.0, 4.0, 3.0, 2.9, 2.8], FALLING, None),  # falls
         ([8.0, 4.0, 3.0, 2.9, 3.2], FALLING, None),  # one milestone only is behind the lowest
@@ -101,12 +103,12 @@ RISING = [8.0, 4.0, 3.0, 3.2, 3.4]
         (RISING, [], None),
         # It diverges: from 11 to 20 the train loss is 2 in the mean, from 31 to 40 it is 3.
         (RISING, [4.0] * 10 + [2.0] * 10 + [2.5] * 10 + [3.0] * 10, None),
-        (RISING, [4.0] * 10 + [2.0] * 20 + [1.9] * 10, OverfittingOnset(20, 3.0, 40)),
+        (RISING, [4.0] * 10 + [2.0] * 20 + [1.9] * 10, onset(20, last=40)),
         # The latest train loss is that since the last milestone but one.
         (
             [*RISING, 3.4, 3.5],
             [4.0] * 10 + [2.0] * 10 + [3.0] * 30 + [1.0] * 10,
-            OverfittingOnset(20, 3.0, 60),
+            onset(20, last=60),
         ),
         # A mean between milestones has the last step and not the first: 1.8 and 1.9, 2.0 and 2.1.
         (RISING, [9.0] * 10 + [2.0] * 9 + [0.0] + [9.0] * 9 + [2.0] + [1.9] * 10, None),
@@ -114,10 +116,10 @@ RISING = [8.0, 4.0, 3.0, 3.2, 3.4]
     ],
 )
 def test_overfitting_begins_at_the_lowest_validation_loss_before_a_lasting_rise(
-    valid: list[float], train: list[float], onset: OverfittingOnset | None
+    valid: list[float], train: list[float], expected: OverfittingOnset | None
 ) -> None:
     losses = curve(range(1, len(train) + 1), train)
-    assert find_overfitting(curve(STEPS[: len(valid)], valid), losses) == onset
+    assert find_overfitting(curve(STEPS[: len(valid)], valid), losses) == expected
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,7 @@ def test_ours_by_name_of_one_checkpoint(run: TrainedRun) -> None:
         ({"measures": {"My reach": reach}}, "expected a name of small letters"),
         ({"steps": [7]}, r"steps: expected those of tiny, \[0, 20, 60\]; there is none of \[7\]"),
         ({"measures": {"odd": lambda w, a: w}}, r"measure 'odd': expected a tensor with a value"),
-        (
-            {"measures": {"odd": lambda w, a: w[..., 0] / 0}},
-            "measure 'odd': expected finite values",
-        ),
+        ({"measures": {"odd": lambda w, a: w[..., 0] / 0}}, "'odd': expected finite values"),
         ({"measures": {"odd": 5}}, "measures: expected functions by name, got none for odd"),
         ({"ours": "entropi"}, "got entropi"),
         ({"save": True}, "a file or a corpus by name with save=True"),

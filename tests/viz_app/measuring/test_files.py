@@ -158,11 +158,7 @@ def test_steps_are_listed_in_order_and_measures_replaced(tmp_path: Path) -> None
         ('"aer_consumed"', '"aer"', "aer_consumed"),
         ('["cross",1,2,', '["cross",1,3,', "expected examples of 18 heads, got 18"),
         ('["¿Dónde?",66.66667,', '["¿Dónde?",', "damaged"),
-        (
-            ',["",0.0,-1.0,null,null,null,null,null,null,null,null,null]',
-            "",
-            "expected 2 translations, got 1",
-        ),
+        (f',["",0.0,-1.0{",null" * 9}]', "", "expected 2 translations, got 1"),
         ("[0,0,1,", "[2,0,1,", "expected examples from 2 sentences"),
         ("[0,0,1,", "[0.5,0,1,", r"examples\[17\]\[3\]\[0\]\[0\]: expected a valid integer, got"),
         ('"pieces":19', '"pieces":[17]', r"pieces: expected a valid integer, got \[17\]"),

@@ -94,10 +94,7 @@ def longer(content: dict[str, Any]) -> None:
         (lambda c: c.update(heads=[]), "heads with their step"),
         (lambda c: c.update(heads_step=60), "heads of step 60, which has no row"),
         (lambda c: c["heads"].pop(), "cross: expected each head of 2 layers of 3 once"),
-        (
-            lambda c: c["heads"].append(c["heads"][0]),
-            "encoder_self: expected each head of 2 layers of 3 once",
-        ),
+        (lambda c: c["heads"].append(c["heads"][0]), "encoder_self: expected each head of 2"),
         (lambda c: c["heads"][-1].__setitem__(1, 10**12), "cross: expected each head"),
         (lambda c: c["heads"][0].__setitem__(1, -1), "encoder_self: expected each head"),
         (lambda c: c["heads"][0].__setitem__(3, "+++"), "expected 4 letters for each head"),

@@ -483,21 +483,9 @@ def test_other_measures_are_listed_and_heads_are_filtered(
 @pytest.mark.parametrize(
     ("kind", "source", "target"),
     [
-        (
-            "encoder_self",
-            "[key: Where] is [query: the] <b>old</b> dog? </s>",
-            "<s> ¿Dónde está el perro viejo? </s>",
-        ),
-        (
-            "decoder_self",
-            "Where is the <b>old</b> dog? </s>",
-            "<s> [key: ¿]Dónde [query: está] el perro viejo? </s>",
-        ),
-        (
-            "cross",
-            "[key: Where] is the <b>old</b> dog? </s>",
-            "<s> ¿Dónde está [query: el] perro viejo? </s>",
-        ),
+        ("encoder_self", "[key: Where] is [query: the]", "<s> ¿Dónde está el"),
+        ("decoder_self", "Where is the", "<s> [key: ¿]Dónde [query: está] el"),
+        ("cross", "[key: Where] is the", "<s> ¿Dónde está [query: el]"),
     ],
 )
 def test_examples_have_their_two_words_marked(
@@ -507,7 +495,8 @@ def test_examples_have_their_two_words_marked(
     opened: list[Any] = []
     patch_views(monkeypatch, "session", open_page=lambda _, **given: opened.append(given))
     app = start(kind=kind, layer="2", head="3")
-    assert table(lists, "example_table")[0] == ["0.900", source, target]
+    sides = [f"{source} <b>old</b> dog? </s>", f"{target} perro viejo? </s>"]
+    assert table(lists, "example_table")[0] == ["0.900", *sides]
     lists["example_table"]["on_click"]("0")
     shown = {"kind": kind, "layer": 2, "head": 3, "sentence": SENTENCES[1].source}
     assert (shown | {"target": SENTENCES[1].reference}).items() <= opened[0].items()

@@ -234,8 +234,9 @@ def test_what_was_drawn_in_a_run_that_was_overtaken_is_sent_again(
 # Maps
 
 
-def words(trace: Trace, rows_by: str, weights: Floats) -> Floats:
+def words(trace: Trace, layer: int, rows_by: str = "predicted") -> Floats:
     """Add weights of cross-attention over the tokens of a key's word; the mean over a query's."""
+    weights = trace.attention["cross"][layer]
     rows = trace.predicted if rows_by == "predicted" else trace.consumed
     keys = [slice(word.start, word.stop) for word in trace.source.words]
     of_keys = np.stack([weights[..., key].sum(axis=-1) for key in keys], axis=-1)
@@ -261,21 +262,9 @@ Expected = Callable[[Trace], Floats]
 MAPS: list[tuple[str, str, Expected]] = [
     ("kind=decoder_self layer=1 head=3", "", lambda t: t.attention["decoder_self"][0, 2]),
     ("kind=encoder_self layer=2 head=2 step=20", "", lambda t: t.attention["encoder_self"][1, 1]),
-    (
-        "layer=1 units=words show=max",
-        "max of heads",
-        lambda t: words(t, "predicted", t.attention["cross"][0]).max(axis=0),
-    ),
-    (
-        "layer=2 head=2 units=words rows=consumed",
-        "",
-        lambda t: words(t, "consumed", t.attention["cross"][1, 1]),
-    ),
-    (
-        "layer=2 show=rollout",
-        "Abnar and Zuidema 2020",
-        lambda t: make_grid(t, "cross").apply(rollout_of(t, "cross", 1, "weight")),
-    ),
+    ("layer=1 units=words show=max", "max of heads", lambda t: words(t, 0).max(axis=0)),
+    ("layer=2 head=2 units=words rows=consumed", "", lambda t: words(t, 1, "consumed")[1]),
+    ("layer=2 show=rollout", "Abnar and Zuidema", lambda t: rollout_of(t, "cross", 1, "weight")),
     (
         "kind=encoder_self show=rollout cells=value+norm units=words",
         "Abnar and Zuidema 2020",

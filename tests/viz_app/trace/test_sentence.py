@@ -317,10 +317,7 @@ def test_nan_weights_fail_checks(trained: Transformer, tokenizers: TokenizerPair
         ((SOURCE, [BOS, -1, 8, EOS]), "target ids: expected 0 to 419, got -1"),
         ((SOURCE, [BOS, 7, 8, 420]), "target ids: expected 0 to 419, got 420"),
         ((" the" * LONGEST, None), "the sentence has 32 tokens, at most 31 are read; shorten it"),
-        (
-            (SOURCE, [BOS] + [7] * (LONGEST + 1)),
-            "the target has 32 tokens, at most 31 are read; shorten it",
-        ),
+        ((SOURCE, [BOS] + [7] * (LONGEST + 1)), "the target has 32 tokens, at most 31 .*"),
     ],
 )
 def test_what_cannot_be_traced_is_refused(
