@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.claims.of_corpora import OF_CORPORA
-from benchmarks.claims.table import CLAIMS
+from benchmarks.claims.table import CLAIMS, OF_CORPORA
 
 
 def main() -> int:

@@ -6,9 +6,8 @@ import pytest
 
 from benchmarks.claims import __main__ as command
 from benchmarks.claims import record
-from benchmarks.claims.of_corpora import OF_CORPORA
 from benchmarks.claims.record import ROOT, Claim, Found, OfCorpora, on_one_line, texts_of
-from benchmarks.claims.table import CLAIMS
+from benchmarks.claims.table import CLAIMS, OF_CORPORA
 
 
 def named(claim: Claim | OfCorpora) -> str:
