@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -309,6 +310,13 @@ def test_stacks_end_in_norms_if_the_file_has_them(
 _ONLY_TENSORS = "expected a file with tensors only, got"
 
 
+def compressed() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/data.pkl", b"")
+    return content.getvalue()
+
+
 class Harmful:
     def __reduce__(self) -> Any:
         return (eval, ("open('harm', 'w')",))
@@ -320,6 +328,11 @@ class Harmful:
         ("model.pt", {"a": Harmful()}, f"{_ONLY_TENSORS} one with eval.*run"),
         ("model.pt", nn.Linear(2, 2), rf"{_ONLY_TENSORS} one with torch\.nn.*run"),
         ("model.pt", bytes(range(256)) * 4, f"{_ONLY_TENSORS} another or a damaged file.*run"),
+        (
+            "model.pt",
+            compressed(),
+            "expected a zip whose files are stored.*'model/data.pkl' compressed",
+        ),
         ("cut.safetensors", b"@" + bytes(20), "truncated, or not safetensors.*restore"),
     ],
 )
