@@ -16,17 +16,15 @@ import random
 import sys
 import time
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
 import tyro
 from websockets.exceptions import WebSocketException
 
 from benchmarks.load_answers import Expected, sentences_of
-from benchmarks.load_server import Server, serving
-from benchmarks.load_session import Session, connected
+from benchmarks.load_server import Server
+from benchmarks.load_session import Beside, Session, connected, measured_within, type_for_ever
 from benchmarks.report import Table, told
-from headwise.model.budget import MEMORY, parse_bytes
 from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.session.target import BEAM_SIZES
 
@@ -70,24 +68,14 @@ class MemoryArguments:
 
 
 @dataclass
-class Longest:
+class Longest(Beside):
     """What the sessions with the longest sentences did."""
 
-    sessions: int
+    sessions: int = 0
     answered: int = 0
     refused: int = 0
     seconds: float = 0.0
     """Until the last of them was answered."""
-    most: float = 0.0
-    """MiB."""
-    ordinary: list[float] = field(default_factory=list)
-    """Seconds of the ordinary sentences meanwhile."""
-    faults: list[str] = field(default_factory=list)
-
-    @property
-    def p95(self) -> float:
-        """Seconds within which 95 of 100 ordinary sentences came."""
-        return float(np.quantile(self.ordinary, 0.95)) if self.ordinary else float("inf")
 
 
 def longest_sentence(run: TrainedRun, seed: int) -> str:
@@ -121,14 +109,9 @@ async def _open_longest(session: Session, run: TrainedRun, found: Longest, typed
 
 async def drive(server: Server, arguments: MemoryArguments) -> Longest:
     """So many sessions with the longest sentences at once, and one with ordinary ones."""
-    expected, found = Expected(arguments.run), Longest(arguments.sessions)
+    expected, found = Expected(arguments.run), Longest(sessions=arguments.sessions)
     watching = asyncio.create_task(server.watch(0.1))
     sentences = sentences_of(arguments.run)
-
-    async def type_ordinary(session: Session) -> None:
-        while True:
-            await session.type(next(sentences))
-            await asyncio.sleep(2)
 
     async with AsyncExitStack() as opened:
         *longest, other = [
@@ -138,7 +121,7 @@ async def drive(server: Server, arguments: MemoryArguments) -> Longest:
             for each in range(arguments.sessions + 1)
         ]
         await other.open(arguments.run, next(sentences))
-        typing = asyncio.create_task(type_ordinary(other))
+        typing = asyncio.create_task(type_for_ever(other, sentences))
         began = time.monotonic()
         await asyncio.gather(
             *(_open_longest(each, expected.run, found, arguments.typed) for each in longest)
@@ -155,13 +138,9 @@ async def drive(server: Server, arguments: MemoryArguments) -> Longest:
 
 def faults_of(found: Longest, budget: float) -> list[str]:
     """What is wrong; ``budget`` is in MiB."""
-    faults = [*found.faults]
-    if found.most > budget:
-        faults.append(f"{found.most:,.0f} MiB, more than {budget:,.0f}")
+    faults = found.faults_beyond(budget, MOST_SECONDS)
     if (done := found.answered + found.refused) < found.sessions:
         faults.append(f"{done} of {found.sessions} were answered or refused")
-    if found.p95 > MOST_SECONDS:
-        faults.append(f"an ordinary sentence took {found.p95:.1f} s (p95)")
     return faults
 
 
@@ -180,11 +159,8 @@ def table(found: Longest, memory: str) -> Table:
 
 def main(arguments: MemoryArguments) -> int:
     """The results on standard output, faults after them; 1 if there are any."""
-    with serving(**{MEMORY: arguments.memory}) as server:
-        found = asyncio.run(drive(server, arguments))
-        found.faults += server.faults()
-    faults = faults_of(found, parse_bytes(arguments.memory) / 2**20)
-    return told(table(found, arguments.memory), faults)
+    found, budget = measured_within(arguments.memory, lambda server: drive(server, arguments))
+    return told(table(found, arguments.memory), faults_of(found, budget))
 
 
 if __name__ == "__main__":

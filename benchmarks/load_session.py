@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from html import unescape
 from http.cookiejar import CookieJar
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 from urllib.request import HTTPCookieProcessor, build_opener
 
+import numpy as np
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Delta_pb2 import Delta
 from streamlit.proto.Element_pb2 import Element
@@ -22,6 +24,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from benchmarks.load_answers import Answer, address_of, cells_of
+from benchmarks.load_server import Server, serving
+from headwise.model.budget import MEMORY, parse_bytes
 from headwise.model.interface import Head
 
 PATIENCE = 60.0
@@ -212,6 +216,51 @@ class Session:
                 self._field = element.text_area.id
         sentence = parse_qs(self._query).get("q", [""])[0]
         return Answer(self.number, self.head, sentence, translation, weights, tuple(problems))
+
+
+async def type_for_ever(session: Session, sentences: Iterator[str]) -> None:
+    """Type ordinary sentences until cancelled, one every two seconds."""
+    while True:
+        await session.type(next(sentences))
+        await asyncio.sleep(2)
+
+
+@dataclass
+class Beside:
+    """How a server did, and somebody who typed ordinary sentences beside others."""
+
+    most: float = 0.0
+    """MiB that the server took at most."""
+    ordinary: list[float] = field(default_factory=list)
+    """Seconds of the ordinary sentences."""
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def p95(self) -> float:
+        """Seconds within which 95 of 100 ordinary sentences came; infinite if none did."""
+        return float(np.quantile(self.ordinary, 0.95)) if self.ordinary else float("inf")
+
+    def faults_beyond(self, budget: float, seconds: float) -> list[str]:
+        """What is wrong; ``budget`` is in MiB, and 95 of 100 sentences may take so many seconds."""
+        faults = [*self.faults]
+        if self.most > budget:
+            faults.append(f"{self.most:,.0f} MiB, more than {budget:,.0f}")
+        if self.p95 > seconds:
+            faults.append(f"an ordinary sentence took {self.p95:.2f} s (p95)")
+        return faults
+
+
+Measured = TypeVar("Measured", bound=Beside)
+
+
+def measured_within(
+    memory: str, drive: Callable[[Server], Coroutine[Any, Any, Measured]]
+) -> tuple[Measured, float]:
+    """What is found of an app that has a budget of memory, and that budget in MiB."""
+    with serving(**{MEMORY: memory}) as server:
+        found = asyncio.run(drive(server))
+        found.faults += server.faults()
+    return found, parse_bytes(memory) / 2**20
 
 
 AnySession = TypeVar("AnySession", bound=Session)

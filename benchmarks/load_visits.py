@@ -18,19 +18,17 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 from urllib.parse import urlencode
 
-import numpy as np
 import tyro
 from tqdm import trange
 
 from benchmarks.load_answers import Expected, sentences_of
-from benchmarks.load_server import Server, serving
-from benchmarks.load_session import Session, connected
+from benchmarks.load_server import Server
+from benchmarks.load_session import Beside, Session, connected, measured_within, type_for_ever
 from benchmarks.report import Table, told
-from headwise.model.budget import MEMORY, parse_bytes
 from headwise.viz_app.session.state import CHOICES, parameter_of
 from headwise.viz_app.session.widgets import PAGE_TITLES
 
@@ -42,8 +40,6 @@ MOST_SECONDS = 1.5
 IDLE = 150.0
 """Seconds for which nobody is connected: the two minutes for which Streamlit keeps a session that
 ended, and a sweep of the app."""
-_PAUSE = 2.0
-"""Seconds between two ordinary sentences."""
 _PAGES = {name: "" if name == "translate" else name for name in PAGE_TITLES}
 """Page → its name in the address."""
 _RUNS = ("en-es", "en-es", "en-es", "de-en", "books-small", "copy")
@@ -65,7 +61,7 @@ class VisitArguments:
 
 
 @dataclass
-class Visits:
+class Visits(Beside):
     """What was measured, memory in MiB."""
 
     start: float = 0.0
@@ -76,17 +72,8 @@ class Visits:
     """Most of the last 100 addresses."""
     visits: float = 0.0
     """Most of the last 100 visits."""
-    most: float = 0.0
     idle: float = 0.0
     """After the idle time."""
-    ordinary: list[float] = field(default_factory=list)
-    """Seconds of the ordinary sentences."""
-    faults: list[str] = field(default_factory=list)
-
-    @property
-    def p95(self) -> float:
-        """Of the ordinary sentences; infinite where there were none."""
-        return float(np.quantile(self.ordinary, 0.95)) if self.ordinary else float("inf")
 
 
 def addresses(seed: int) -> Iterator[tuple[str, str]]:
@@ -154,11 +141,6 @@ async def drive(server: Server, arguments: VisitArguments) -> Visits:
             except (TimeoutError, ValueError) as error:
                 found.faults.append(f"{number}: {type(error).__name__}: {error!s:.300}")
 
-    async def type_ordinary(session: Session) -> None:
-        while True:
-            await session.type(next(sentences))
-            await asyncio.sleep(_PAUSE)
-
     for page, query in openings():
         async with visitor(0) as session:
             await session.load(page, query)
@@ -166,7 +148,7 @@ async def drive(server: Server, arguments: VisitArguments) -> Visits:
     found.start = resident()
     async with visitor(0) as ordinary:
         await ordinary.open(_RUNS[0], next(sentences))
-        typing = asyncio.create_task(type_ordinary(ordinary))
+        typing = asyncio.create_task(type_for_ever(ordinary, sentences))
         memory = []
         for number in trange(arguments.addresses, desc="addresses", mininterval=5):
             async with visitor(number) as session:
@@ -192,9 +174,7 @@ async def drive(server: Server, arguments: VisitArguments) -> Visits:
 
 def faults_of(found: Visits, budget: float) -> list[str]:
     """What is wrong; ``budget`` is in MiB."""
-    faults = [*found.faults]
-    if found.most > budget:
-        faults.append(f"{found.most:,.0f} MiB, more than {budget:,.0f}")
+    faults = found.faults_beyond(budget, MOST_SECONDS)
     for what, before, after in (
         (f"from address {FILLED} to the last", found.filled, found.addresses),
         (f"from address {FILLED} to the last visit", found.filled, found.visits),
@@ -202,8 +182,6 @@ def faults_of(found: Visits, budget: float) -> list[str]:
     ):
         if before and after > (1 + MOST_GROWTH) * before:
             faults.append(f"{what} memory grew by {after / before - 1:.0%}")
-    if found.p95 > MOST_SECONDS:
-        faults.append(f"an ordinary sentence took {found.p95:.2f} s (p95)")
     return faults
 
 
@@ -222,11 +200,9 @@ def table(found: Visits, arguments: VisitArguments, seconds: float) -> Table:
 def main(arguments: VisitArguments) -> int:
     """The results on standard output, faults after them; 1 if there are any."""
     began = time.monotonic()
-    with serving(**{MEMORY: arguments.memory}) as server:
-        found = asyncio.run(drive(server, arguments))
-        found.faults += server.faults()
-    faults = faults_of(found, parse_bytes(arguments.memory) / 2**20)
-    return told(table(found, arguments, time.monotonic() - began), faults)
+    found, budget = measured_within(arguments.memory, lambda server: drive(server, arguments))
+    seconds = time.monotonic() - began
+    return told(table(found, arguments, seconds), faults_of(found, budget))
 
 
 if __name__ == "__main__":
