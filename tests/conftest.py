@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -19,6 +22,21 @@ from headwise.model.transformer import Transformer
 from tests.tiny import DATA, flags_of, tiny_config, tiny_model, tiny_training
 
 pytest.register_assert_rewrite("tests.browser.driver")
+
+if sys.version_info < (3, 11, 8):  # https://github.com/python/cpython/issues/106905
+    _parse = ast.parse
+
+    def _parse_undisturbed(*source: Any, **options: Any) -> Any:
+        """A finalizer that formats a traceback, which parses too, would make it a SystemError."""
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return _parse(*source, **options)
+        finally:
+            if was_on:
+                gc.enable()
+
+    ast.parse = _parse_undisturbed
 
 if TYPE_CHECKING:  # they take seconds to import, and few tests need them
     from playwright.sync_api import Browser
