@@ -47,7 +47,7 @@ class TorchTransformer(nn.Module):
                 [*self.body.encoder.layers, *self.body.decoder.layers],
                 strict=True,
             ):
-                _copy_layer(mine, layer)
+                copy_layer(mine, layer)
             self.unembedding.bias.copy_(ours.unembedding.bias)
         self.unembedding.weight = self.table.weight
         self.eval()
@@ -71,7 +71,8 @@ class TorchTransformer(nn.Module):
         return self.table(embeddable(ids)) * self.scale + self.positions[: ids.shape[1]]
 
 
-def _copy_layer(mine: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
+def copy_layer(mine: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
+    """Give a layer of ``torch.nn`` the weights of ours."""
     _copy_attention(mine.self_attention, theirs.self_attn)
     norms = [mine.self_attention_residual.norm]
     if isinstance(mine, DecoderLayer):
@@ -87,5 +88,6 @@ def _copy_layer(mine: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
 def _copy_attention(mine: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
     projections = [mine.query_projection, mine.key_projection, mine.value_projection]
     theirs.in_proj_weight.copy_(torch.cat([p.weight for p in projections]))
-    theirs.in_proj_bias.copy_(torch.cat([p.bias for p in projections]))
+    if theirs.in_proj_bias is not None:
+        theirs.in_proj_bias.copy_(torch.cat([p.bias for p in projections]))
     theirs.out_proj.load_state_dict(mine.output_projection.state_dict())

@@ -56,8 +56,11 @@ def test_sources_are_joined_in_the_order_of_their_first_references() -> None:
     assert len({source for group in sources for source in group}) == 6
     for group, joined in zip(sources, groups, strict=True):
         assert joined.target == " ".join(f"first{source[1:]}" for source in group)
-    assert groups == beyond.joined_groups(pairs, 2, 3, seed=0)
-    assert groups != beyond.joined_groups(pairs, 2, 3, seed=1)
+    assert (
+        groups
+        == beyond.joined_groups(pairs, 2, 3, seed=0)
+        != beyond.joined_groups(pairs, 2, 3, seed=1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,17 +70,11 @@ def test_sources_are_joined_in_the_order_of_their_first_references() -> None:
         ("The cat runs.", ["A cat runs.", "no"], True),
         ("The cat runs.", ["The cat runs home."], True),
         ("The cat runs.", ["Cat runs"], True),
-        ("The cat runs.", ["The runs cat."], False),
-        ("The cat runs.", ["A cat ran.", "Runs."], False),
-        ("The cat runs.", ["A cat runs home."], False),
-        ("The cat runs.", ["The the runs.", "The cats runs home."], True),
-        ("a a b", ["a b b"], True),
+        ("The cat runs.", ["The runs cat.", "A cat ran.", "Runs.", "A cat runs home."], False),
         ("a b c", ["b c d"], False),  # one less, and one more
     ],
 )
-def test_a_source_is_near_where_one_word_makes_it_another(
-    source: str, others: list[str], near: bool
-) -> None:
+def test_a_source_is_near_but_for_one_word(source: str, others: list[str], near: bool) -> None:
     found = beyond.one_word_away([source, "Nothing like it at all"], others)
     assert found == ({source} if near else set())
 
@@ -108,14 +105,11 @@ def test_names_and_numbers_are_replaced_in_the_source(
 @pytest.mark.parametrize(
     ("wanted", "translation", "good"),
     [
-        (["Quimper"], "Vive en Quimper.", 1),
         (["Quimper"], "Los quimperianos y Quimperville.", 0),
         (["Ana Quimper"], "Ana de Quimper.", 0),
-        (["3.500"], "Son 3500.", 1),
         (["3.500"], "Son 3,500 libros.", 1),
         (["3500"], "Son 3.500.", 1),
         (["3.500"], "Son 13.500.", 0),
-        (["350"], "Son 3500.", 0),
         (["Quimper", "12"], "Quimper tiene 21.", 0),
     ],
 )
@@ -127,7 +121,7 @@ def test_only_whole_words_count_as_kept(wanted: list[str], translation: str, goo
 def test_the_command_prints_a_table_and_translations(measure: Callable[..., str]) -> None:
     train = [
         Pair("The cat ran.", "Corrió."),
-        Pair("Ana sees Tom.", "Ve."),
+        Pair("Ana, Tom!", "Ve"),
         Pair("Tom!", PAIRS[4].target),
     ]
     lines = measure(PAIRS, train).splitlines()
@@ -164,10 +158,3 @@ def test_names_of_the_training_text_are_not_used(
     words = {word for text in seen for word in re.findall(r"\w+", text)}
     assert words & set(NAMES) == {"Oyelaran", "Zubiaurre"}
     assert printed.count("| 100.0% kept (29.2% to 100.0%) |") == 2
-
-
-def test_rows_are_of_as_many_sentences_as_the_data_have(measure: Callable[..., str]) -> None:
-    printed = measure([PAIRS[2], PAIRS[4]])
-    assert "| sentences with names in no training text | none in the data |" in printed
-    assert "| 3 sentences with numbers of 2 to 6 digits |" in printed
-    assert "| 1 sentence with names" in measure([PAIRS[0], PAIRS[4]])

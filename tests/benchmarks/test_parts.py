@@ -14,7 +14,7 @@ from benchmarks.models import Sentences
 from benchmarks.parts import PARTS, reruns
 from benchmarks.parts.growth import exponent
 from benchmarks.parts.web_vitals import jumped
-from benchmarks.report import Findings, Rule, Table, markdown, shown, write_results
+from benchmarks.report import Findings, Rule, write_results
 from headwise.model.checkpoint import open_trained_run
 from tests.floats import near
 
@@ -34,16 +34,13 @@ def test_every_round_has_every_call_in_turns(monkeypatch: pytest.MonkeyPatch) ->
     assert seconds == {"ours": [1.0] * 3, "theirs": [2.0] * 3}
     warm_up = ["ours", "ours", "theirs", "theirs"]
     assert order == [*warm_up, "ours", "theirs", "theirs", "ours", "ours", "theirs"]
+    assert rounds.ratio([1.0, 2.0, 9.0], [2.0, 1.0, 3.0]) == 2.0  # of pairs, not of medians
 
     order.clear()
     took["ours"] = 0.01  # so quick that it is repeated within a measurement
     seconds = rounds.in_rounds({"ours": lambda: call("ours")}, 2)
     assert len(order) == 2 + 2 * 5
     assert seconds["ours"] == near([0.01, 0.01], size=now)
-
-
-def test_ratio_is_of_pairs_and_not_of_medians() -> None:
-    assert rounds.ratio([1.0, 2.0, 9.0], [2.0, 1.0, 3.0]) == 2.0
 
 
 def test_each_action_of_one_person_costs_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,9 +67,7 @@ def test_a_part_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         ([(at, 0.1) for at in range(0, 6_000, 500)], 1.1),  # and so do five seconds
     ],
 )
-def test_shifts_of_a_page_are_summed_by_window(
-    shifts: list[tuple[float, float]], expected: float
-) -> None:
+def test_shifts_are_summed_by_window(shifts: list[tuple[float, float]], expected: float) -> None:
     assert jumped(shifts) == near(expected)
 
 
@@ -99,17 +94,9 @@ def test_a_rule_may_be_at_most_or_at_least() -> None:
     assert not Rule("time", float("nan"), 0.8).held
 
 
-def test_a_table_in_markdown() -> None:
-    assert [shown(cell) for cell in (12_345, 1234.5, 0.01234)] == ["12,345", "1,234", "0.0123"]
-    assert markdown(Table("T", ("", "ms"), (("a", 1.5), ("b", None)))) == [
-        *("**T**", "", "|  | ms |", "|---|---|"),
-        *("| a | 1.5 |", "| b | – |"),
-    ]
-
-
 def test_all_is_written(tmp_path: Path) -> None:
     good, bad = Findings("one", seconds=60.0), Findings("two", fault="no such peer")
-    good.table("Times", ("", "ms"), [("a", 1.5)])
+    good.table("Times", ("", "ms"), [("a", 1.5), ("b", None), ("c", 12_345)])
     good.rule("quick", 2.0, 1.0)
     good.rule("small", 1.0, 2.0)
     write_results([good, bad], tmp_path, rounds=3)
@@ -117,6 +104,8 @@ def test_all_is_written(tmp_path: Path) -> None:
     assert "1 of 2 rules hold; of those missed, 1 by more than 20%" in text
     assert "| quick | 2 | ≤ 1 | missed by 100% |" in text
     assert "| small | 1 | ≤ 2 | holds |" in text
-    assert all(part in text for part in ("## one", "| a | 1.5 |", "Took 1.0 min."))
+    assert all(
+        part in text for part in ("## one", "| a | 1.5 |\n| b | – |\n| c | 12,345 |", "1.0 min")
+    )
     assert "Not measured: no such peer" in text
     assert re.search(r"^\* torch: [\d.]+", text, re.MULTILINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +15,7 @@ from headwise.model.decoding.greedy import greedy
 from headwise.model.masks import PADDING
 from headwise.model.transformer import Transformer
 from tests.floats import assert_near
+from tests.tiny import tiny_model
 
 SIZE = {
     "target_vocab_size": 37,
@@ -30,8 +30,8 @@ SIZE = {
 
 
 @pytest.fixture
-def ours(make_model: Callable[..., Transformer]) -> Transformer:
-    return make_model(**SIZE).eval()
+def ours() -> Transformer:
+    return tiny_model(**SIZE).eval()
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from playwright.sync_api import (
 )
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
-from headwise.model.interface import Head, Kind
+from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.session.state import CHOICES, parameter_of
@@ -35,11 +35,7 @@ ANOTHER_PASS = rounding(np.float32, 1)
 """How far weights and probabilities are off that another pass of the same operations gives."""
 PATIENCE = 60_000
 """Milliseconds; spent only where something is broken."""
-NAMES: dict[Kind, str] = {
-    "encoder_self": "Encoder self",
-    "decoder_self": "Decoder self",
-    "cross": "Cross",
-}
+NAMES: dict[Kind, str] = {kind: kind.replace("_", " ").capitalize() for kind in KINDS}
 """Kinds of attention as the page names them."""
 _WRITTEN = {
     **NAMES,

@@ -182,9 +182,7 @@ def test_a_table_is_one_stop_for_the_keys(app: App) -> None:
     rows = app.page.locator(".st-key-head_table tbody button")
     rows.first.wait_for()
     app.rest()
-    stops = (
-        "all => all.map((each, place) => each.tabIndex === 0 ? place : -1).filter(at => at >= 0)"
-    )
+    stops = "all => all.map((each, at) => each.tabIndex === 0 ? at : -1).filter(at => at >= 0)"
     assert len(rows.evaluate_all(stops)) == 1
     rows.first.focus()
     for key, place in (("ArrowDown", 1), ("End", rows.count() - 1), ("ArrowUp", rows.count() - 2)):

@@ -128,9 +128,7 @@ def not_near(a: list[float], b: list[float]) -> bool:
     return bool(np.abs(np.subtract(a, b)).max() > 4)
 
 
-def test_maps_that_are_compared_stand_beside_all_heads_with_no_place_left_empty(
-    new_app: NewApp,
-) -> None:
+def test_compared_maps_stand_beside_all_heads_with_no_place_left_empty(new_app: NewApp) -> None:
     app = new_app(viewport={"width": 1440, "height": 900})
     app.open(q=SENTENCE, compare="true", second="800", run="en-es")
     places = app.find(
@@ -159,9 +157,7 @@ def test_a_page_asked_of_a_slow_server_is_drawn(new_app: NewApp) -> None:
 
 
 @pytest.mark.parametrize("way", ["by a link", "by going back"])
-def test_what_is_done_in_a_page_that_was_left_does_not_lose_the_next(
-    new_app: NewApp, way: str
-) -> None:
+def test_what_is_done_in_a_page_that_was_left_keeps_the_next(new_app: NewApp, way: str) -> None:
     app = new_app(viewport={"width": 1280, "height": 4000})
     app.be_far(0)
     app.open("/model", q="I am hungry.", section="masks")

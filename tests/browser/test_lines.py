@@ -119,17 +119,14 @@ def test_further_heads_have_colours_as_long_as_there_are_any(app: App, traced: T
     app.page.get_by_text(said).wait_for()
 
 
-def test_lines_of_all_kinds_run_between_the_words_of_source_and_target(
-    app: App, traced: Traced
-) -> None:
+def test_lines_of_all_kinds_run_between_words_of_both_sides(app: App, traced: Traced) -> None:
     trace = traced(IN_PARTS)
     kinds: list[Kind] = ["decoder_self", "encoder_self", "cross"]
     reading = GridOptions("words", "consumed")
     grids = {kind: make_grid(trace, kind, reading) for kind in kinds}
     app.open(q=IN_PARTS, style="joint", kind=kinds[0], layer=2, head=4, units="words")
-    expect_lines(
-        app, heavy_cells(*[grids[kind].apply(trace.attention[kind])[1, 3] for kind in kinds])
-    )
+    maps = [grids[kind].apply(trace.attention[kind])[1, 3] for kind in kinds]
+    expect_lines(app, heavy_cells(*maps))
     expect_tokens(app, grids["encoder_self"].columns, grids["decoder_self"].rows)
     expect(lines_locator(app, ".title")).to_have_text(["source", "predicted ← consumed"])
     named = [f"{NAMES[kind]}, layer 2, head 4" for kind in kinds]

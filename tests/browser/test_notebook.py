@@ -97,16 +97,12 @@ def test_every_head_is_drawn_in_the_colours_of_the_notebook(
     page.locator('select[data-of="kind"]').select_option("decoder_self")
     page.locator('select[data-of="layer"]').select_option(index=3)
     expect_map(page, trace, "decoder_self", 3, 2, theme)
-    page.evaluate(
-        "dark => { document.body.dataset.jpThemeLight = dark; }", str(other is LIGHT).lower()
-    )
+    page.evaluate("it => {document.body.dataset.jpThemeLight = it;}", str(other is LIGHT).lower())
     page.wait_for_timeout(100)
     expect_map(page, trace, "decoder_self", 3, 2, other)
 
 
-def test_a_cell_says_its_weight_to_mouse_and_keys(
-    open_page: Callable[[bytes], Page], trace: Trace
-) -> None:
+def test_a_cell_says_its_weight(open_page: Callable[[bytes], Page], trace: Trace) -> None:
     page = open_page(as_in_jupyterlab(to_notebook(trace), is_light=True))
     large, said = page.locator("canvas.large"), page.locator("output")
     grid = make_grid(trace, "cross")

@@ -82,9 +82,7 @@ def test_buttons_list_and_a_click_on_a_row_move_through_the_steps(app: App, trac
     expect_step(app, trace, 2)
 
 
-def test_steps_play_to_the_last_by_themselves_and_then_from_the_first(
-    app: App, traced: Traced
-) -> None:
+def test_steps_play_to_the_last_by_themselves_then_from_the_first(app: App, traced: Traced) -> None:
     trace = traced(BRIEF)
     labels = [step_label(trace, at) for at in range(len(trace.consumed))]
     app.open(q=BRIEF)
@@ -167,15 +165,8 @@ def test_a_head_is_scrubbed_and_its_step_is_used_by_the_page(
 ) -> None:
     steps = run.steps()
     target = trace_at(steps[-1], PLAYED).target_ids
-    app.open(
-        "/training",
-        training="watch",
-        playing="head",
-        q=PLAYED,
-        kind="decoder_self",
-        layer=2,
-        head=3,
-    )
+    head = {"kind": "decoder_self", "layer": 2, "head": 3}
+    app.open("/training", training="watch", playing="head", q=PLAYED, **head)
     player = shown(app.page, steps[-1])
     allowed = np.tri(len(target) - 1, dtype=bool)
     for press, step in (("Home", steps[0]), ("ArrowRight", steps[1])):
@@ -245,9 +236,7 @@ def test_all_heads_are_played_without_a_word_to_the_server(
     assert pixels(app).shape[:2] == expected.shape[2:]
 
 
-def test_edges_of_a_step_are_drawn_and_walked_through_by_keys(
-    app: App, run: TrainedRun, newest: int
-) -> None:
+def test_edges_of_a_step_are_walked_through_by_keys(app: App, run: TrainedRun, newest: int) -> None:
     before = run.steps()[-2]
     last, edges = (
         composition(load_weights(run, at).model).strongest(30) for at in (newest, before)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -48,14 +49,23 @@ showErrorDetails = "full"
 """The opposite of what the app asks for, in the settings of the folder where it is started."""
 
 
+@pytest.fixture(scope="module")
+def start(
+    serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Sequence[str]], str]:
+    """Starts a server in such a folder, once; its log may have tracebacks."""
+    folder = tmp_path_factory.mktemp("open")
+    (folder / ".streamlit").mkdir()
+    (folder / ".streamlit" / "config.toml").write_text(OPEN)
+    return cache(lambda command: serve(cwd=folder, command=command, may_fail=True))
+
+
 @pytest.mark.parametrize("command", WAYS)
 def test_started_from_any_folder_it_listens_on_this_machine_only(
-    serve: Callable[..., str], new_app: NewApp, tmp_path: Path, command: Sequence[str]
+    start: Callable[[Sequence[str]], str], new_app: NewApp, command: Sequence[str]
 ) -> None:
     """All of 127/8 is this machine, and a server that listens on every address answers there."""
-    (tmp_path / ".streamlit").mkdir()
-    (tmp_path / ".streamlit" / "config.toml").write_text(OPEN)
-    address = serve(cwd=tmp_path, command=command)
+    address = start(command)
     port = urlsplit(address).port
     assert port is not None
     socket.create_connection(("localhost", port), timeout=10).close()
@@ -135,10 +145,9 @@ def id_of(drawn: list[Delta], key: str) -> str:
     return str(found)
 
 
-@pytest.fixture(scope="module")
-def failing_address(serve: Callable[..., str]) -> str:
-    """A server whose log may have tracebacks."""
-    return serve(may_fail=True)
+@pytest.fixture
+def failing_address(start: Callable[[Sequence[str]], str]) -> str:
+    return start((*APP, *PORT))
 
 
 @pytest.mark.parametrize("key", WIDGETS)

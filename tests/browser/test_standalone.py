@@ -18,9 +18,7 @@ from headwise.viz_app.report import to_html
 from tests.browser.driver import TEXTS, contrast_to_ground, cut
 
 SENTENCE = "We saw three black cats on the white roof."
-HOSTILE = (
-    '</script><img src=x onerror="window.__hacked = 1"> <b>bold</b> &lt; {{TITLE}} $x^2$ שלום 😀'
-)
+HOSTILE = '</script><img src=x onerror="window.__hacked = 1"> <b>b</b> &lt; {{TITLE}} $x^2$ שלום 😀'
 CELLS = "plot => plot._fullData[0].z.map(row => Array.from(row))"
 MIDDLES = """(plot, head) => {
     const [frame, marks] = [plot._fullLayout.shapes[0], plot._fullData[1]];
@@ -110,9 +108,7 @@ def test_markup_in_a_page_from_disk_is_text(
 
 
 @pytest.mark.release
-def test_a_page_from_disk_is_legible_in_both_themes(
-    open_page: Callable[[bytes], Page], trace: Trace
-) -> None:
+def test_a_page_is_legible_in_both_themes(open_page: Callable[[bytes], Page], trace: Trace) -> None:
     grounds = []
     for theme in (LIGHT, DARK):
         page = open_page(to_html(trace, theme=theme))

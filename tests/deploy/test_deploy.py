@@ -144,9 +144,7 @@ def test_the_longest_address_fits_twice_with_cookies_beside_it(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("haproxy")
-def test_the_proxy_answers_to_its_names_only(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_proxy_answers_its_names_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HEADWISE_HOSTS", "class.example.org localhost")
     with asking(tmp_path) as ask:
         hosts = ("class.example.org", "CLASS.example.org:8501", "localhost", "evil.example")
@@ -195,7 +193,7 @@ def test_compose_gives_the_proxy_what_it_knows_and_mounts_what_is_there() -> Non
 def test_the_image_is_made_of_files_that_are_there() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
     copied = {
-        source for line in lines if line.startswith("COPY ") for source in shlex.split(line)[1:-1]
+        each for line in lines if line.startswith("COPY ") for each in shlex.split(line)[1:-1]
     }
     assert copied >= {"requirements.txt", "headwise", "model", "viz_app", "checkpoints"}
     assert [source for source in copied if not (ROOT / source).exists()] == []

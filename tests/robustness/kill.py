@@ -148,9 +148,7 @@ def main(arguments: KillArguments) -> list[str]:
                     place = check(root)
                     if not killed:
                         ends += 1
-                        wrong += [
-                            f"after kill {kills}: {n} differs" for n in compare(root, expected)
-                        ]
+                        wrong += [f"kill {kills}: {n} differs" for n in compare(root, expected)]
                 except Exception as error:
                     wrong.append(f"kill {kills + 1}, after {delay:.3f} s: {error!r}")
                     killed, place = True, "unreadable"

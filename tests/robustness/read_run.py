@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,26 +64,18 @@ def _measures_text(folder: Path) -> str:
     return _text((values, vars(measures) | {"values": None}))
 
 
-def _means_text(folder: Path) -> str:
-    means = HeadMeans.read(folder, STEP)
-    assert means is not None
-    about = (means.corpus, means.run, means.sha256)
-    arrays = means.means.items()
-    return _text((about, {kind: (array.shape, array.tolist()) for kind, array in arrays}))
+def _record_text(record: Any) -> str:
+    assert record is not None
+    return _text([_plain(record)])
 
 
-def _costs_text(folder: Path) -> str:
-    costs = SentenceCosts.read(folder, STEP)
-    assert costs is not None
-    about = (costs.corpus, costs.run, costs.sha256, costs.places.tolist(), costs.tokens.tolist())
-    return _text((about, {kind: array.tolist() for kind, array in costs.costs.items()}))
-
-
-def _resamples_text(folder: Path) -> str:
-    found = Resamples.read(folder, STEP)
-    assert found is not None
-    about = (found.corpus, found.run, found.sha256)
-    return _text((about, {kind: array.tolist() for kind, array in found.deviations.items()}))
+def _plain(value: Any) -> Any:
+    """Make lists of the arrays in a record, in the records in it and so on."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return _plain(vars(value)) if is_dataclass(value) else value
 
 
 def _pairs_text(folder: Path) -> str:
@@ -101,9 +94,7 @@ def _neurons_text(folder: Path) -> str:
         for number in places.sentence.ravel().tolist():
             " ".join(vars(found.sentences[number]).values()).encode()
         f"{places.activation.sum():.3g} {places.position.max() + 1}"
-    stacks = {
-        stack: {n: a.tolist() for n, a in vars(p).items()} for stack, p in found.stacks.items()
-    }
+    stacks = {stack: _plain(places) for stack, places in found.stacks.items()}
     return _text((stacks, vars(found) | {"stacks": None}))
 
 
@@ -139,9 +130,7 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
         with torch.device("meta"):
             model = Transformer(run.info.model)
         state = read_resume_state(run.folder, model)
-        sums = {
-            n: hashlib.sha256(t.numpy().tobytes()).hexdigest() for n, t in state.tensors.items()
-        }
+        sums = {n: hashlib.sha256(t.numpy()).hexdigest() for n, t in state.tensors.items()}
         return f"{sorted(sums.items())} {state.tokens:,}"
 
     if translating:
@@ -150,9 +139,8 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
     part("metrics", lambda: _logs(run.metrics(), run.info.training.steps))
     part("samples", lambda: _logs(run.samples(), run.info.training.steps))
     part("measures", lambda: _measures_text(run.folder))
-    part("means", lambda: _means_text(run.folder))
-    part("costs", lambda: _costs_text(run.folder))
-    part("resamples", lambda: _resamples_text(run.folder))
+    for kind in (HeadMeans, SentenceCosts, Resamples):
+        part(kind.__name__, lambda kind=kind: _record_text(kind.read(run.folder, STEP)))
     part("pairs", lambda: _pairs_text(run.folder))
     part("neurons", lambda: _neurons_text(run.folder))
     part("alignments", lambda: repr(read_alignments(run.folder)))

@@ -228,9 +228,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Corruptible:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_corrupted_file_is_refused_or_another_valid_one(
-    runs: Corruptible, kind: FileKind
-) -> None:
+def test_a_corrupted_file_is_refused_or_a_valid_one(runs: Corruptible, kind: FileKind) -> None:
     outcomes = outcomes_of(partial(runs.outcome, kind), st.integers(0, 2**64))
     assert outcomes["refused"] > 0
     if kind.protected:

@@ -205,7 +205,7 @@ async def drive(server: Server) -> tuple[list[int], int]:
 def test_waiting_is_fair_on_a_busy_machine() -> None:
     """Long sentences are answered as they came, short ones meanwhile, and nobody's not at all."""
     # In a thread of its own: the browser's tests may have left a running loop in this one.
-    with serving(**{MEMORY: "1GiB"}) as server, busy(2), ThreadPoolExecutor(1) as apart:
+    with serving(**{MEMORY: "1GiB"}) as server, busy(1), ThreadPoolExecutor(1) as apart:
         order, short = apart.submit(asyncio.run, drive(server)).result()
         assert server.faults() == []
         log = server._log.read_text()
