@@ -7,17 +7,15 @@ import gc
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from hypothesis import settings
-from torch import Tensor
 
-from headwise.model.config import EOS, TransformerConfig
-from headwise.model.masks import PADDING
+from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 from tests.tiny import DATA, flags_of, tiny_config, tiny_model, tiny_training
 
@@ -77,18 +75,6 @@ def make_config() -> Callable[..., TransformerConfig]:
 def make_model() -> Callable[..., Transformer]:
     """A tiny model in eval mode, always of the same weights; takes changes of its configuration."""
     return tiny_model
-
-
-@pytest.fixture(scope="session")
-def make_ids() -> Callable[..., Tensor]:
-    """Random tokens: lengths and vocabulary size → ids (B, longest), padded on the right."""
-
-    def make(lengths: Sequence[int], vocab_size: int, *, seed: int = 11) -> Tensor:
-        generator = torch.Generator().manual_seed(seed)
-        rows = [torch.randint(EOS + 1, vocab_size, (n,), generator=generator) for n in lengths]
-        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING)
-
-    return make
 
 
 @pytest.fixture(scope="session")

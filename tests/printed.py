@@ -88,9 +88,7 @@ def lines(text: str) -> list[str]:
 
 def texts_of(outputs: list[Output]) -> list[str]:
     """What is printed, and the texts of values."""
-    return [
-        "".join(each["text"] if "text" in each else each["data"]["text/plain"]) for each in outputs
-    ]
+    return ["".join(of["text"] if "text" in of else of["data"]["text/plain"]) for of in outputs]
 
 
 def assert_same_text(found: str, kept: str) -> None:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
-from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.config import EOS, TrainingConfig, TransformerConfig
+from headwise.model.masks import pad
 from headwise.model.transformer import Transformer
 from tests.imports import ROOT
 
@@ -57,6 +59,13 @@ def tiny_model(*, noise: float = 0.1, **changes: Any) -> Transformer:
         for parameter in model.parameters():
             parameter.add_(noise * torch.randn_like(parameter))
     return model.eval()
+
+
+def tiny_ids(lengths: Sequence[int], vocab_size: int, *, seed: int = 11) -> Tensor:
+    """Random tokens of so many rows: ids (B, longest), padded on the right."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randint(EOS + 1, vocab_size, (n,), generator=generator) for n in lengths]
+    return pad([row.tolist() for row in rows])
 
 
 def write_run(

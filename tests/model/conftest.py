@@ -15,11 +15,11 @@ from types import ModuleType
 
 import pytest
 import torch
-from torch import Tensor
 
 from headwise.model.config import EOS
 from headwise.model.transformer import Transformer
 from tests.commands import run_module
+from tests.tiny import tiny_ids, tiny_model
 
 Command = Callable[..., str]
 RunForked = Callable[..., list[tuple[int | None, str]]]
@@ -96,17 +96,17 @@ def run_forked(
 
 
 @pytest.fixture(scope="session")
-def model(make_model: Callable[..., Transformer]) -> Transformer:
+def model() -> Transformer:
     """Make a model of which some targets end early and others reach their limit.
 
     It has a bias on ``</s>``, and is in float64: no two tokens are nearly tied.
     """
-    made = make_model(output_bias=True, tied="none").double()
+    made = tiny_model(output_bias=True, tied="none").double()
     with torch.no_grad():
         made.unembedding.bias[EOS] += 1
     return made
 
 
 @pytest.fixture(scope="session")
-def sources(make_ids: Callable[..., Tensor]) -> list[list[int]]:
-    return [[*row[row != 0].tolist(), EOS] for row in make_ids([7, 2, 5, 1, 11, 3], 37)]
+def sources() -> list[list[int]]:
+    return [[*row[row != 0].tolist(), EOS] for row in tiny_ids([7, 2, 5, 1, 11, 3], 37)]

@@ -11,14 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from headwise.model.attention import (
-    KeyValueCache,
-    MultiHeadAttention,
-    attention_scores,
-    attention_weights,
-)
+from headwise.model.attention import MultiHeadAttention, attention_scores, attention_weights
 from headwise.model.hooks import capture
-from headwise.model.masks import PADDING, causal_mask, pad, padding_mask, padding_mask_if_padded
+from headwise.model.masks import PADDING, causal_mask, padding_mask, padding_mask_if_padded
 from tests.floats import PASS, assert_near
 
 BATCH, QUERIES, KEYS, HEADS, WIDTH, D_MODEL = 2, 5, 7, 3, 5, 14
@@ -83,16 +78,6 @@ def test_scores_and_weights_computed_by_hand() -> None:
     assert weights.tolist() == [1.0, 0.0]
 
 
-def test_one_head_computed_by_hand() -> None:
-    module = MultiHeadAttention(d_model=2, n_heads=1, d_k=2, bias=False).double()
-    for projection in module.children():
-        if isinstance(projection, nn.Linear):
-            nn.init.eye_(projection.weight)
-    x = torch.tensor([[[math.sqrt(2) * math.log(3), 0.0]]], dtype=torch.float64)
-    y = torch.tensor([[[1.0, 4.0], [0.0, 8.0]]], dtype=torch.float64)
-    assert_near(module(x, y, mask=None), [[[0.75, 5.0]]])  # scores ln 3 and 0, weights ¾ and ¼
-
-
 @each_mask
 @pytest.mark.parametrize("explicit", [False, True], ids=["fused", "explicit"])
 def test_both_paths_equal_the_formula_in_float64(
@@ -107,18 +92,6 @@ def test_both_paths_equal_the_formula_in_float64(
         assert_near(weights.sum(-1), torch.ones(BATCH, HEADS, QUERIES), dtype=torch.float64)
         if mask is not None:
             assert torch.equal(weights > 0, mask.expand_as(weights))  # others are exactly 0
-
-
-@each_mask
-def test_fused_and_explicit_agree_in_float32(
-    attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | None
-) -> None:
-    attention, x, y = attention.float(), x.float(), y.float()
-    with torch.no_grad():
-        fused = attention(x, y, mask=mask)
-        with capture(attention, ["scores"]):
-            explicit = attention(x, y, mask=mask)
-    assert_near(fused, explicit)
 
 
 @pytest.fixture
@@ -156,38 +129,11 @@ def test_training_on_a_cpu_has_the_gradients_of_the_fused_kernel(
 # The cache
 
 
-def test_a_cache_appends_the_keys_and_values_of_new_positions(
-    attention: MultiHeadAttention, y: Tensor
-) -> None:
-    whole = attention(y, y, mask=causal_mask(KEYS, KEYS))
-    cache = KeyValueCache(fixed=False)
-    steps = [attention(y[:, [i]], y[:, [i]], mask=None, cache=cache) for i in range(KEYS)]
-    assert_near(torch.cat(steps, dim=1), whole, operations=PASS)
-
-
-def test_a_fixed_cache_computes_keys_and_values_once(
-    attention: MultiHeadAttention, x: Tensor, y: Tensor
-) -> None:
-    cache = KeyValueCache(fixed=True)
-    with capture(attention, ["key", "value"]) as seen:
-        first = attention(x, y, mask=None, cache=cache)
-        second = attention(x, y, mask=None, cache=cache)
-    assert torch.equal(first, second)
-    assert [cache.key] == seen["key"]
-    assert [cache.value] == seen["value"]
-
-
 # Masks
 
 
-def test_rows_are_padded_on_the_right() -> None:
-    assert pad([[5, 6, 7], [8]]).tolist() == [[5, 6, 7], [8, PADDING, PADDING]]
-
-
 @given(st.data(), st.integers(1, 5), st.integers(1, 11))
-def test_padding_mask_allows_exactly_the_tokens(
-    data: st.DataObject, batch: int, length: int
-) -> None:
+def test_padding_mask_allows_just_the_tokens(data: st.DataObject, batch: int, length: int) -> None:
     row = st.lists(st.integers(PADDING, 3), min_size=length, max_size=length)
     row = row.filter(lambda ids: max(ids) >= 0)
     ids = torch.tensor(data.draw(st.lists(row, min_size=batch, max_size=batch)))
@@ -212,10 +158,7 @@ def test_causal_mask_allows_each_query_its_past_and_itself(n_queries: int, earli
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (
-            [[5, PADDING], [PADDING, PADDING], [PADDING, PADDING]],
-            "row 1 of .* allows no key: .* got padding only; ",
-        ),
+        ([[5, PADDING], [PADDING] * 2, [PADDING] * 2], "row 1 of .* allows no key: .*got padding"),
         ([[], [], []], "row 0 of the batch allows no key"),
         ([5, 6], r"expected shape \(batch, length\), got \(2,\)"),
         ([[[5, PADDING]]], r"expected shape \(batch, length\), got \(1, 1, 2\)"),

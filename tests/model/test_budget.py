@@ -13,6 +13,7 @@ from headwise.model.checkpoint import TrainedRun
 from headwise.model.decoding import greedy
 from headwise.viz_app import export, measure
 from headwise.viz_app.core.options import SentenceOptions
+from tests.tiny import DATA
 
 TEXT = "Where is the old dog?"
 DOORS: dict[str, Callable[[Path, Path, Path], object]] = {
@@ -36,11 +37,7 @@ DOORS: dict[str, Callable[[Path, Path, Path], object]] = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_door_refuses_what_memory_has_no_room_for(
-    trained_run: TrainedRun,
-    data_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    door: str,
+    trained_run: TrainedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
 ) -> None:
     def decode(*_: object, **__: object) -> None:
         raise AssertionError("it was decoded before memory was asked for")
@@ -50,4 +47,4 @@ def test_a_door_refuses_what_memory_has_no_room_for(
     monkeypatch.setenv(budget.MEMORY, str(700 * 2**20 + 1_000))
     expected = r"takes some \d+ MiB of memory, and 0 are free here; give a shorter text, or more"
     with pytest.raises(ValueError, match=expected):
-        DOORS[door](trained_run.folder.parent, data_folder / "valid.jsonl", tmp_path)
+        DOORS[door](trained_run.folder.parent, DATA / "valid.jsonl", tmp_path)

@@ -31,14 +31,10 @@ from headwise.model.checkpoint import (
     open_trained_run,
     save_weights,
     steps_of,
-    tokenizer_sha256,
     weights_path,
 )
 from headwise.model.config import to_dict
-from headwise.model.run_info import Counts
-from headwise.model.tokenizer import Tokenizer, TokenizerPair
 from headwise.model.transformer import Transformer
-from tests.floats import PASS, assert_near
 
 Values = dict[str, Any]
 ChangeFile = Callable[[dict[str, Tensor], dict[str, str]], object]
@@ -106,18 +102,6 @@ def test_weights_come_back_as_rounded_to_float16(run: TrainedRun) -> None:
     assert not any(parameter.requires_grad for parameter in checkpoint.model.parameters())
 
 
-def test_stacks_of_unequal_depth_are_saved_and_loaded(
-    make_model: Callable[..., Transformer], make_ids: Callable[..., Tensor], run: TrainedRun
-) -> None:
-    sizes = {"source_vocab_size": 420, "target_vocab_size": 420, "tied": "all"}
-    model = make_model(n_encoder_layers=3, n_decoder_layers=1, **sizes)
-    info = replace(run.info, model=model.config)
-    save_weights(run.folder, model, run="tiny", step=7)
-    loaded = load_weights(replace(run, info=info), 7, torch.float64).model
-    ids = make_ids([7, 4], 420), make_ids([5, 3], 420)
-    assert_near(loaded(*ids), model.half().double()(*ids), operations=PASS)  # it is stored in half
-
-
 def test_loaded_checkpoints_share_nothing(run: TrainedRun) -> None:
     """Not even where they are of one step; a hook or a weight of one is none of the other's."""
     first, second = (load_weights(run, 8).model for _ in range(2))
@@ -167,16 +151,10 @@ def test_a_number_without_decimals_names_the_same_configuration(run: TrainedRun)
 
 
 @pytest.mark.parametrize("more", range(8))
-def test_a_rewritten_file_is_accepted_whatever_the_length_of_its_header(
-    run: TrainedRun, more: int
-) -> None:
+def test_a_rewritten_file_may_have_a_header_of_any_length(run: TrainedRun, more: int) -> None:
     """It is filled up to a multiple of eight bytes. Those below are refused for their change."""
     forge(run, 5, lambda _, header: header.update(said="x" * more))
     load_weights(run, 5)
-
-
-def _one_less(tensors: dict[str, Tensor], _: Any) -> None:
-    del tensors[TABLE]
 
 
 def _four_less(tensors: dict[str, Tensor], _: Any) -> None:
@@ -185,14 +163,13 @@ def _four_less(tensors: dict[str, Tensor], _: Any) -> None:
             del tensors[f"{side}.layers.0.feed_forward.expand.{end}"]
 
 
-def _infinite(tensors: dict[str, Tensor], _: Any) -> None:
-    tensors[TABLE][5, 3] = float("inf")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_infinite, f"{TABLE}: expected finite numbers, got others"),
+        (
+            lambda tensors, _: tensors[TABLE].fill_(float("inf")),
+            f"{TABLE}: expected finite numbers",
+        ),
         (
             lambda tensors, _: tensors.update({"unembedding.weight": tensors[TABLE].clone()}),
             r"differ in unembedding.weight \(a tied tensor is stored once\)",
@@ -202,7 +179,6 @@ def _infinite(tensors: dict[str, Tensor], _: Any) -> None:
             r"expected (\d+) tensors, got (?!\1)\d+; they differ in "
             r"decoder\S+bias, decoder\S+weight, encoder\S+bias \(a tied",
         ),
-        (_one_less, f"differ in {TABLE}"),
         (
             lambda tensors, _: tensors.update({TABLE: tensors[TABLE].T.contiguous()}),
             rf"{TABLE}: expected shape \((\d+), 14\), got \(14, \1\)",
@@ -290,13 +266,6 @@ def test_a_run_is_opened_as_it_was_created(run: TrainedRun, tmp_path: Path) -> N
     assert list_runs(tmp_path) == ["empty", "tiny"]
 
 
-def test_a_run_is_never_overwritten(run: TrainedRun) -> None:
-    before = (run.folder / "run.json").read_bytes()
-    with pytest.raises(CheckpointError, match="there is a run already; go on with it by --resume"):
-        create_run(run.folder, run.info, run.tokenizers, run.counts)
-    assert (run.folder / "run.json").read_bytes() == before
-
-
 @pytest.mark.parametrize("name", ["other", "", ".", "..", "../tiny", "tiny/"])
 def test_a_missing_run_is_named_with_the_existing_ones(run: TrainedRun, name: str) -> None:
     with pytest.raises(CheckpointError, match=r"no run named .*; there is: tiny"):
@@ -311,38 +280,24 @@ def edit_json(path: Path, change: Callable[[Values], object]) -> None:
     path.write_text(json.dumps(values))
 
 
-def vocabulary(size: int) -> Callable[[Values], object]:
-    return lambda v: v["model"].update(source_vocab_size=size, target_vocab_size=size)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda v: v.update(format_version=2), "format version 2; this program reads 1"),
-        (lambda v: v.update(format_version="1"), "format version '1'; this program reads 1, use"),
         (lambda v: v.pop("format_version"), "format version None; this program reads 1"),
         (lambda v: v["model"].update(n_head=3), r"model\.n_head: Unexpected keyword argument"),
         (lambda v: v.update(colour="red"), "colour: Unexpected keyword argument, got 'red'"),
         (lambda v: v.pop("model"), "model: Field required"),
         (lambda v: v.update(model=None), "model: expected an object, got None"),
-        (lambda v: v.update(training=[]), r"training: expected an object, got \[\]"),
         (lambda v: v.update(parameters="many"), "parameters: expected a valid integer, got 'many'"),
         (lambda v: v.update(parameters=-1), "parameters: expected greater than or equal to 0, got"),
-        (
-            lambda v: v.update(parameters=10**400),
-            r"parameters: expected less than 9223\d{15}, got 10{39}$",
-        ),
+        (lambda v: v.update(parameters=10**400), r"expected less than 9223\d{15}, got 10{39}$"),
         (lambda v: v["data"].pop("licence"), r"data\.licence: Field required"),
         (lambda v: v["data"].update(licence=None), r"data\.licence: expected a valid string, got"),
-        (lambda v: v["data"].update(longest_source=2.5), "source: expected a valid integer, got 2"),
-        (lambda v: v["data"].update(train_pairs=2**63), "train_pairs: expected less than 9223"),
         (lambda v: v["model"].update(n_layers=0), "n_encoder_layers: expected at least 1, got 0"),
-        (vocabulary(5), r"\(5, 5\) tokens"),
-        (vocabulary(999), r"\(999, 999\)"),
+        (lambda v: v["model"].update(source_vocab_size=5, target_vocab_size=5), r"\(5, 5\) tokens"),
         (lambda v: v.update(tokenizer_sha256={}), r"unknown tokenizer files \[\]"),
         (lambda v: v.update(tokenizer_sha256={"../x": ""}), r"unknown tokenizer files \['../x'\]"),
-        (lambda v: v.update(tokenizer_sha256={"/dev/zero": ""}), "unknown tokenizer files"),
-        (lambda v: v.update(tokenizer_sha256={"a\0": ""}), "unknown tokenizer files"),
         (lambda v: v.update(tokenizer_sha256=["a"]), r"tokenizer_sha256: expected an object, got"),
         (lambda v: v.update(source_language="\ud800"), "not JSON"),
     ],
@@ -354,10 +309,6 @@ def test_a_run_that_does_not_fit_is_refused(
     not_opened(run, message)
 
 
-def _resized(name: str, size: int) -> Callable[[Values], object]:
-    return lambda v: v["model"].update({"d_k": 7, name: size})
-
-
 @pytest.mark.parametrize(
     "name",
     ["n_encoder_layers", "n_decoder_layers", "n_heads", "d_k", "d_model", "d_ff", "max_length"],
@@ -365,7 +316,9 @@ def _resized(name: str, size: int) -> Callable[[Values], object]:
 def test_sizes_beyond_the_limits_are_refused(run: TrainedRun, name: str) -> None:
     """They are refused before anything of such a size is made."""
     for size in (2_000_000_000, 10**400):
-        edit_json(run.folder / "run.json", _resized(name, size))
+        edit_json(
+            run.folder / "run.json", lambda v, to=size: v["model"].update({"d_k": 7, name: to})
+        )
         not_opened(run, rf"{name}: expected at most [\d,]+, got {str(size)[:20]}$")
 
 
@@ -407,20 +360,6 @@ def test_an_altered_a_missing_or_a_foreign_tokenizer_is_refused(run: TrainedRun)
         not_opened(run, r"tokenizer\.json: (not a tokenizer|'utf-8' codec)")
     path.unlink()
     not_opened(run, r"tokenizer\.json: cannot be read \(No such file")
-
-
-def test_each_language_may_have_its_own_tokenizer(run: TrainedRun, tmp_path: Path) -> None:
-    pair = TokenizerPair(Tokenizer.train(["the cat"], 370), Tokenizer.train(["el gato"], 365))
-    sizes = pair.source.vocab_size, pair.target.vocab_size
-    model = replace(
-        run.info.model, source_vocab_size=sizes[0], target_vocab_size=sizes[1], tied="output"
-    )
-    info = replace(run.info, model=model, tokenizer_sha256=tokenizer_sha256(pair))
-    create_run(tmp_path / "two", info, pair, Counts([1] * sizes[0], [2] * sizes[1]))
-    two = open_trained_run("two", root=tmp_path)
-    assert not two.tokenizers.shared
-    assert two.tokenizers.source.to_text() == pair.source.to_text()
-    assert two.tokenizers.target.to_text() == pair.target.to_text()
 
 
 @pytest.mark.parametrize(

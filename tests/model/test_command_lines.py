@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from headwise.model.checkpoint import load_weights, open_trained_run
+from headwise.model.checkpoint import open_trained_run
 from headwise.model.train import describe_milestone
 from headwise.model.training.corpora import load_corpus
 from tests.commands import run_module
 from tests.model.conversion.tutorials import from_torch, tutorial_model
+from tests.tiny import DATA
 
 Command = Callable[..., str]
 
@@ -95,34 +96,13 @@ def test_convert_converts_and_says_what_is_wrong(tmp_path: Path, command: Comman
 # Training
 
 
-@pytest.mark.usefixtures("datasets_cache")
-def test_a_run_is_trained_from_the_shell(
-    command: Command, tmp_path: Path, data_folder: Path
-) -> None:
-    flags = (
-        f"--run new --train {data_folder}/train.jsonl --valid {data_folder}/valid.jsonl"
-        f" --checkpoints {tmp_path} --source es --target en --training.steps 2"
-        " --training.precision no --training.milestones 1 --training.log-every 2"
-        " --model.n-encoder-layers 1 --model.n-decoder-layers 1"
-        " --model.d-model 12 --model.n-heads 3 --model.d-ff 16"
-        " --model.source-vocab-size 390 --model.target-vocab-size 400 --model.tied output"
-    )
-    assert command("train", *flags.split()) == ""
-    run = open_trained_run("new", root=tmp_path)
-    assert run.steps() == [1, 2]
-    assert (run.info.source_language, run.info.target_language) == ("es", "en")
-    assert not run.tokenizers.shared
-    assert run.info.model.head_width == 4
-    assert load_weights(run, 2).model.config == run.info.model
-
-
-def test_reading_a_file_does_not_wait_for_the_library_of_the_hub(data_folder: Path) -> None:
+def test_commands_do_not_wait_for_libraries_that_they_do_not_need() -> None:
     code = (
-        "import sys, headwise.model.train\n"
+        "import sys, headwise.model.train, headwise.model.convert\n"
         "from headwise.model.training.corpora import load_corpus\n"
-        f"file = {str(data_folder / 'train.jsonl')!r}\n"
+        f"file = {str(DATA / 'train.jsonl')!r}\n"
         "assert load_corpus(file, source='en', target='es').pairs\n"
-        "print(sorted({'datasets', 'pandas', 'pyarrow', 'tensorboard'} & set(sys.modules)))"
+        "print(sorted({'datasets', 'pandas', 'tensorboard', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -130,12 +110,12 @@ def test_reading_a_file_does_not_wait_for_the_library_of_the_hub(data_folder: Pa
 
 @pytest.mark.usefixtures("datasets_cache")
 def test_validation_data_are_held_back_if_none_are_given(
-    command: Command, tmp_path: Path, data_folder: Path, capfd: pytest.CaptureFixture[str]
+    command: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """They are a file of the run, on which it can be evaluated; the training goes on as before."""
     run_of = ("--run", "new", "--checkpoints", tmp_path)
     flags = [
-        *(*run_of, "--train", data_folder / "train.jsonl"),
+        *(*run_of, "--train", DATA / "train.jsonl"),
         *("--training.precision", "no", "--model.d-model", 12, "--model.d-ff", 16),
         "--training.milestones",
     ]
@@ -150,10 +130,10 @@ def test_validation_data_are_held_back_if_none_are_given(
 
     evaluated = json.loads(command("evaluate", *run_of, "--data", held_back))
     assert round(evaluated["loss"], 4) == run.metrics()[-1]["valid_loss"]
-    train = ("--data", data_folder / "train.jsonl", "--train-sample")
+    train = ("--data", DATA / "train.jsonl", "--train-sample")
     assert json.loads(command("evaluate", *run_of, *train))["pairs"] == 46
 
-    other = ("--training.steps", 2, "--resume", "--valid", data_folder / "valid.jsonl")
+    other = ("--training.steps", 2, "--resume", "--valid", DATA / "valid.jsonl")
     with pytest.raises(SystemExit, match="the validation data is not that which the run began"):
         command("train", *flags, *other)
     capfd.readouterr()
@@ -177,13 +157,12 @@ def test_validation_data_are_held_back_if_none_are_given(
 def test_train_reports_bad_arguments(
     command: Command,
     tmp_path: Path,
-    data_folder: Path,
     flags: list[str],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    data = ("--train", data_folder / "train.jsonl", "--valid", data_folder / "valid.jsonl")
+    data = ("--train", DATA / "train.jsonl", "--valid", DATA / "valid.jsonl")
     given = ("--run", "new", "--checkpoints", tmp_path, "--model.tied", "none")
     with pytest.raises(SystemExit, match=message):
         command("train", *given, *data, *flags)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from headwise.model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
+from headwise.model.config import TrainingConfig, TransformerConfig, from_dict
 from headwise.model.validation import format_version, validate_json
+from tests.tiny import tiny_config
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source_vocab_size": 3}, r"source_vocab_size: expected at least 4 .*, got 3"),
-        ({"target_vocab_size": 3}, r"target_vocab_size: expected at least 4 .*, got 3"),
-        ({"n_encoder_layers": 0}, "n_encoder_layers: expected at least 1, got 0"),
-        ({"n_heads": 0}, "n_heads: expected at least 1, got 0"),
-        ({"d_model": 0}, "d_model: expected at least 1, got 0"),
-        ({"d_ff": -1}, "d_ff: expected at least 1, got -1"),
-        ({"max_length": 0}, "max_length: expected at least 1, got 0"),
+        *(
+            ({f"{side}_vocab_size": 3}, rf"{side}_vocab_size: expected at least 4 .*, got 3")
+            for side in ("source", "target")
+        ),
+        *(
+            ({name: 0}, f"{name}: expected at least 1, got 0")
+            for name in ("n_encoder_layers", "n_heads", "d_model", "d_ff", "max_length")
+        ),
         ({"d_k": 0}, "d_k: expected at least 1, got 0; leave it out for D / h"),
         ({"d_k": None}, "d_model 14 is not a multiple of n_heads 3; choose another or set d_k"),
         ({"d_model": 13}, r"d_model: expected an even number .*, got 13"),
@@ -32,11 +32,9 @@ from headwise.model.validation import format_version, validate_json
         ({"tied": "all"}, "got 37 source and 41 target tokens; use tied='output' or 'none'"),
     ],
 )
-def test_a_model_that_cannot_be_built_is_refused(
-    make_config: Callable[..., TransformerConfig], changes: dict[str, Any], message: str
-) -> None:
+def test_a_model_that_cannot_be_built_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make_config(**changes)
+        tiny_config(**changes)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +42,11 @@ def test_a_model_that_cannot_be_built_is_refused(
     [
         *(
             ({name: 0}, f"{name}: expected at least 1, got 0")
-            for name in ("steps", "batch_tokens", "batch_pairs", "accumulate", "max_tokens")
+            for name in (
+                *("steps", "batch_tokens", "batch_pairs", "accumulate", "max_tokens"),
+                *("log_every", "resume_every"),
+            )
         ),
-        ({"log_every": 0}, "log_every: expected at least 1, got 0"),
-        ({"resume_every": 0}, "resume_every: expected at least 1, got 0"),
         ({"steps": 10_000_000}, "steps: expected at most 9,999,999, got 10,000,000"),
         ({"learning_rate": 0.0}, "learning_rate: expected more than 0, got 0.0"),
         ({"learning_rate": float("inf")}, "learning_rate: expected more than 0, got inf"),
@@ -57,34 +56,23 @@ def test_a_model_that_cannot_be_built_is_refused(
         ({"plain_epochs": -1}, "plain_epochs: expected 0 or more, got -1"),
         ({"seed": 2**32}, "seed: expected 0 to 4294967295, got 4294967296"),
         ({"seed": -1}, "seed: expected 0 to 4294967295, got -1"),
-        ({"warmup_steps": -1}, "warmup_steps and decay_steps: expected 0 or more"),
-        ({"decay_steps": -1}, "warmup_steps and decay_steps: expected 0 or more"),
+        *(
+            ({name: -1}, f"{both}: expected 0 or more")
+            for both in ("warmup_steps and decay_steps", "clip_norm and weight_decay")
+            for name in both.split(" and ")
+        ),
         ({"decay_steps": 7}, "decay_steps belongs to schedule 'trapezoid', got 'cosine'; leave"),
         (
             {"schedule": "trapezoid", "steps": 11, "warmup_steps": 5, "decay_steps": 7},
             r"warmup_steps 5 \+ decay_steps 7 do not fit in 11 steps",
         ),
         ({"label_smoothing": 1.0}, "label_smoothing: expected 0 <= x < 1, got 1.0"),
-        ({"clip_norm": -1.0}, "clip_norm and weight_decay: expected 0 or more"),
-        ({"weight_decay": -1.0}, "clip_norm and weight_decay: expected 0 or more"),
         ({"milestones": (0, -5)}, r"milestones: expected steps from 0 on, got \(0, -5\)"),
     ],
 )
 def test_a_training_that_cannot_be_run_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TrainingConfig(**changes)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        TransformerConfig(37, 41, n_heads=3, d_k=5, tied="none"),
-        TransformerConfig(37, 37),
-        TrainingConfig(milestones=(0, 3, 7), betas=(0.5, 0.75), schedule="noam"),
-    ],
-)
-def test_a_config_survives_json(config: TransformerConfig | TrainingConfig) -> None:
-    assert from_dict(type(config), json.loads(json.dumps(to_dict(config)))) == config
 
 
 def test_names_of_earlier_versions_are_read() -> None:
@@ -154,11 +142,7 @@ def test_json_becomes_the_value_of_a_type() -> None:
         ),
         (TrainingConfig, '{"precision": "fp8"}', "precision: expected 'no' or 'bf16', got 'fp8'"),
         (list[int], '[1, "2"]', r"\[1\]: expected a valid integer, got '2'"),
-        (
-            Settings,
-            r'{"name": "a", "niña\u001b[2J": 7}',
-            r"niña\\x1b\[2J: Unexpected keyword argument, got 7",
-        ),
+        (Settings, r'{"name": "a", "niña\u001b[2J": 7}', r"niña\\x1b\[2J: Unexpected keyword .* 7"),
         (list[int], "[1,", "content: Invalid JSON: EOF.*"),
         (list[int], f'["{"x" * 99}"]', rf"\[0\]: expected a valid integer, got '{'x' * 39}"),
     ],

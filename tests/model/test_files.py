@@ -50,9 +50,7 @@ def test_a_file_is_replaced_whole_and_by_a_failed_write_not_at_all(
     assert contents(tmp_path) == {"a": b"old"}
 
 
-def test_a_folder_is_written_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_written_whole_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_folder(tmp_path / "new" / "a", {"x": b"1", "y": b"2"})
     assert contents(tmp_path / "new" / "a") == {"x": b"1", "y": b"2"}
 
@@ -206,10 +204,7 @@ def test_a_log_is_cut_after_a_step(tmp_path: Path) -> None:
         (b"", []),
         (b"a\n\nb", ["a", "", "b"]),
         (b"\xef\xbb\xbfa\r\nb\r\n", ["a", "b"]),
-        (
-            "a\u2028b\nc\x85\x0b\x0c\x1c\n\u2029\n".encode(),
-            ["a\u2028b", "c\x85\x0b\x0c\x1c", "\u2029"],
-        ),
+        ("a\u2028b\nc\x85\x0b\x1c\n\u2029\n".encode(), ["a\u2028b", "c\x85\x0b\x1c", "\u2029"]),
     ],
 )
 def test_only_line_feeds_and_carriage_returns_end_a_line(content: bytes, lines: list[str]) -> None:

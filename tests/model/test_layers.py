@@ -7,12 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headwise.model.config import TransformerConfig
 from headwise.model.hooks import capture, edit
 from headwise.model.layers import FeedForward, InputEmbedding, residual, sinusoidal_positions
 from tests.floats import assert_near
+from tests.tiny import tiny_config, tiny_ids
 
-MakeConfig = Callable[..., TransformerConfig]
 MakeEmbedding = Callable[..., InputEmbedding]
 
 
@@ -26,11 +25,11 @@ def encoding(position: int, d_model: int) -> list[float]:
 
 
 @pytest.fixture
-def embed(make_config: MakeConfig) -> MakeEmbedding:
+def embed() -> MakeEmbedding:
     """Return a function that makes an embedding of 37 tokens, with changes of its configuration."""
 
     def make(d_model: int = 14, **changes: object) -> InputEmbedding:
-        config = make_config(d_model=d_model, **changes)
+        config = tiny_config(d_model=d_model, **changes)
         return InputEmbedding(nn.Embedding(37, d_model), config)
 
     return make
@@ -44,22 +43,6 @@ def test_positions_follow_the_formula(d_model: int) -> None:
     # An angle is a position times a rate, up to 1,023 radians: the rate is rounded, the product,
     # and the exponent that the rate is made from.
     assert_near(positions, expected, size=1023, operations=2)
-
-
-@pytest.mark.parametrize(("scaled", "scale"), [(True, math.sqrt(14)), (False, 1.0)])
-def test_embeddings_are_scaled_then_positions_added(
-    embed: MakeEmbedding, make_ids: Callable[..., Tensor], scaled: bool, scale: float
-) -> None:
-    embedding = embed(scale_embeddings=scaled).eval()
-    ids = make_ids([7, 5], 37)
-    with capture(embedding, ["tokens", "positions", "output"]) as seen:
-        x = embedding(ids, start=9)
-    tokens = scale * embedding.table.weight[ids.clamp(min=0)]
-    positions = sinusoidal_positions(16, 14)[9:].expand(2, 7, 14)  # computed 16 at a time there too
-    assert_near(seen["tokens"][0], tokens)
-    assert torch.equal(seen["positions"][0], positions)
-    assert_near(seen["output"][0], tokens + positions)
-    assert torch.equal(x, seen["output"][0])
 
 
 def test_a_float64_embedding_still_computes_positions_in_float32(embed: MakeEmbedding) -> None:
@@ -106,8 +89,8 @@ def test_ids_that_cannot_be_embedded_are_refused(
         embedding(ids.long(), start=start)
 
 
-def test_the_hidden_layer_is_shown_after_its_activation(make_config: MakeConfig) -> None:
-    module, x = FeedForward(make_config()).double(), torch.randn(2, 7, 14, dtype=torch.float64)
+def test_the_hidden_layer_is_shown_after_its_activation() -> None:
+    module, x = FeedForward(tiny_config()).double(), torch.randn(2, 7, 14, dtype=torch.float64)
     with capture(module, ["hidden"]) as seen:
         module(x)
     hidden = (x @ module.expand.weight.T + module.expand.bias).clamp(min=0)
@@ -125,31 +108,27 @@ def assert_dropped_by_half(dropped: Tensor, kept: Tensor) -> None:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_dropout_acts_on_the_output_of_a_sublayer(make_config: MakeConfig, norm: str) -> None:
+def test_dropout_acts_on_the_output_of_a_sublayer(norm: str) -> None:
     torch.manual_seed(0)
     stream = torch.randn(3, 7, 14)
-    module = residual(make_config(norm=norm, dropout=0.5))
+    module = residual(tiny_config(norm=norm, dropout=0.5))
     with capture(module, ["norm.before"]) as seen:
         output = module(stream, torch.ones_like)
     total = output if norm == "pre" else seen["norm.before"][0]
     assert_dropped_by_half(total - stream, torch.ones_like(stream))
 
 
-def test_dropout_acts_on_the_sum_of_embeddings_and_positions(
-    embed: MakeEmbedding, make_ids: Callable[..., Tensor]
-) -> None:
+def test_dropout_acts_on_the_sum_of_embeddings_and_positions(embed: MakeEmbedding) -> None:
     torch.manual_seed(0)
     embedding = embed(dropout=0.5)
     with capture(embedding, ["output"]) as seen:
-        x = embedding(make_ids([13, 11], 37))
+        x = embedding(tiny_ids([13, 11], 37))
     assert_dropped_by_half(x, seen["output"][0])
 
 
-def test_hidden_dropout_acts_between_the_layers_of_the_feed_forward(
-    make_config: MakeConfig,
-) -> None:
+def test_hidden_dropout_acts_between_the_layers_of_the_feed_forward() -> None:
     torch.manual_seed(0)
-    module = FeedForward(make_config(d_ff=14, hidden_dropout=0.5, dropout=0.0))
+    module = FeedForward(tiny_config(d_ff=14, hidden_dropout=0.5, dropout=0.0))
     nn.init.eye_(module.contract.weight)
     nn.init.zeros_(module.contract.bias)
     nn.init.ones_(module.expand.bias)

@@ -77,9 +77,8 @@ def test_a_model_in_memory_gives_what_its_folder_gives_and_is_left_as_it_was(
     assert trace.target_ids == expected.target_ids
     for kind, maps in trace.attention.items():
         assert_near(maps, expected.attention[kind], operations=PASS)
-    theirs(
-        input_ids=torch.tensor([text]), decoder_input_ids=torch.tensor([[0]])
-    ).logits.sum().backward()
+    source, target = torch.tensor([text]), torch.tensor([[0]])
+    theirs(input_ids=source, decoder_input_ids=target).logits.sum().backward()
     assert len(called) == 1
 
 
@@ -108,9 +107,8 @@ def test_a_model_of_ours_is_wrapped_too(trained_run: TrainedRun) -> None:
     assert theirs.origin.run == "tiny"
     trace = run_trace(wrapped.checkpoint.model, wrapped.tokenizers, TEXT, "El gato duerme.")
     assert (trace.run, trace.step) == ("mine", 3)
-    expected = run_trace(
-        load_weights(trained_run, 8).model, trained_run.tokenizers, TEXT, trace.target_ids
-    )
+    model = load_weights(trained_run, 8).model
+    expected = run_trace(model, trained_run.tokenizers, TEXT, trace.target_ids)
     assert_near(trace.attention["cross"], expected.attention["cross"], operations=PASS)
 
 

@@ -48,9 +48,7 @@ def test_texts_and_ids_give_the_same_with_the_models_own_targets(
         assert_near(again, logits, operations=PASS)
 
 
-def test_a_sentence_has_the_same_tensors_in_a_batch(
-    precise: Transformer, trained_run: TrainedRun
-) -> None:
+def test_a_sentence_is_the_same_in_a_batch(precise: Transformer, trained_run: TrainedRun) -> None:
     targets = ["El gato corre.", "¿Dónde?", "Lo sabemos."]
     names = ["decoder.*.output", "*.heads"]
     _, together = run_with_cache(precise, trained_run.tokenizers, TEXTS, targets, names=names)

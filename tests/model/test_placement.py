@@ -19,6 +19,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement, in_float32
 from headwise.model.runs import load_checkpoint
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near
+from tests.tiny import DATA
 
 Command = Callable[..., str]
 SHORT: Any = pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -75,7 +76,7 @@ def test_short_weights_give_the_maps_of_float32_but_for_rounding_and_can_decode(
 
 
 def test_commands_translate_and_evaluate_where_and_how_they_are_told(
-    tiny: Command, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[tuple[torch.device, torch.dtype]] = []
     encode = torch.nn.Module.__call__
@@ -89,7 +90,7 @@ def test_commands_translate_and_evaluate_where_and_how_they_are_told(
     monkeypatch.setattr(torch.nn.Module, "__call__", noted)
     text = tmp_path / "text.txt"
     text.write_text(SENTENCE)
-    data = ["--data", data_folder / "valid.jsonl"]
+    data = ["--data", DATA / "valid.jsonl"]
     for program, rest in (("translate", [text]), ("evaluate", data)):
         used.clear()
         assert tiny(program, "--device", "cpu", "--dtype", "bfloat16", *rest)

@@ -19,6 +19,7 @@ from headwise.model.training.options import TrainArguments, preset_arguments
 from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
 from tests.floats import near
+from tests.tiny import DATA
 
 PARAMETERS: dict[PresetName, int] = {
     "default": 4_651_776,
@@ -68,7 +69,7 @@ def test_the_copy_task_fills_its_vocabulary() -> None:
 # Training
 
 
-def arguments(name: PresetName, root: Path, data_folder: Path) -> TrainArguments:
+def arguments(name: PresetName, root: Path) -> TrainArguments:
     """Return arguments that train a preset for one step; large models are made narrow."""
     begun = preset_arguments(name)
     own = begun.preset == "copy"
@@ -76,8 +77,8 @@ def arguments(name: PresetName, root: Path, data_folder: Path) -> TrainArguments
     return replace(
         begun,
         run="one-step",
-        train="copy" if own else str(data_folder / "train.jsonl"),
-        valid="copy" if own else str(data_folder / "valid.jsonl"),
+        train="copy" if own else str(DATA / "train.jsonl"),
+        valid="copy" if own else str(DATA / "valid.jsonl"),
         source="en",
         target="es",
         max_pairs=17 if begun.max_pairs or own else None,
@@ -106,19 +107,15 @@ def any_precision() -> Iterator[None]:
 
 @pytest.mark.usefixtures("any_precision")
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_trains_and_is_rebuilt_from_what_it_wrote(
-    name: PresetName, tmp_path: Path, data_folder: Path
-) -> None:
-    wanted = arguments(name, tmp_path, data_folder)
+def test_a_preset_trains_and_is_rebuilt_from_its_files(name: PresetName, tmp_path: Path) -> None:
+    wanted = arguments(name, tmp_path)
     main(wanted)
 
     run = open_trained_run("one-step", root=tmp_path)
     info, tokenizers = run.info, run.tokenizers
-    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    of = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     assert info.training == wanted.training
-    assert info.model == replace(
-        wanted.model, source_vocab_size=sizes[0], target_vocab_size=sizes[1]
-    )
+    assert info.model == replace(wanted.model, source_vocab_size=of[0], target_vocab_size=of[1])
     assert tokenizers.shared == (wanted.model.tied == "all")
     kind = WordTokenizer if name in ("books-small", "copy") else Tokenizer
     assert {type(tokenizers.source), type(tokenizers.target)} == {kind}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import subprocess
 from functools import cache
@@ -21,7 +20,6 @@ from headwise.model.checkpoint import (
 )
 from headwise.model.config import EOS
 from headwise.model.decoding.translation import translate
-from headwise.model.presets import PRESETS
 from tests.shipped import SHIPPED
 
 
@@ -85,37 +83,6 @@ def test_samples_are_complete_and_reproduced(run: TrainedRun) -> None:
 
 
 # What each of them shows
-
-
-def test_books_small_learns_by_heart() -> None:
-    """It overfits: training loss still falls when validation loss rises."""
-    run = open_trained_run("books-small")
-    assert run.info.data.train_pairs == 10_000
-    assert run.tokenizers.source.kind == run.tokenizers.target.kind == "word"
-    assert run.info.training == PRESETS["books-small"].training
-    valid = {row["step"]: row["valid_loss"] for row in run.metrics() if "valid_loss" in row}
-    train = [row["train_sample_loss"] for row in run.metrics() if "train_sample_loss" in row]
-    assert valid[0] == pytest.approx(math.log(run.info.model.target_vocab_size), abs=0.1)
-    assert train[-1] < 0.01
-    assert valid[20_000] > min(valid.values()) + 0.5
-
-
-@pytest.mark.parametrize("name", ["en-es", "de-en"])
-def test_losses_that_are_measured_alike_have_a_gap_of_the_right_sign(name: str) -> None:
-    """The loss of training batches is above both: it has label smoothing and dropout."""
-    rows = open_trained_run(name).metrics()
-    [*_, batches] = [row["train_loss"] for row in rows if "train_loss" in row]
-    [*_, last] = [row for row in rows if "train_sample_loss" in row]
-    assert last["train_sample_loss"] + 0.3 < last["valid_loss"] < batches
-
-
-def test_de_en_is_the_preset_pre_norm() -> None:
-    run = open_trained_run("de-en")
-    preset = PRESETS["pre-norm"].model
-    for name in ("norm", "final_norm", "attention_bias", "output_bias", "tied", "scale_embeddings"):
-        assert getattr(run.info.model, name) == getattr(preset, name)
-    assert run.info.model.hidden_dropout > 0
-    assert [row["bleu"] for row in run.metrics() if "bleu" in row][-1] > 37
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")

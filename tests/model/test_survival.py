@@ -11,13 +11,10 @@ from pathlib import Path
 import pytest
 
 from headwise.model.checkpoint import load_weights, open_trained_run
-from headwise.model.files import read_log
-from headwise.model.training.options import TrainArguments
-from headwise.model.training.resume import latest_resume_step
+from tests.tiny import flags_of, tiny_training
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kill -9 is of POSIX systems")
 
-MakeArguments = Callable[..., TrainArguments]
 
 PROGRAM = """
 import itertools, os, signal
@@ -76,13 +73,10 @@ training.append_log = append_log
 
 @pytest.fixture
 def train(
-    make_arguments: MakeArguments,
-    to_flags: Callable[[TrainArguments], list[str]],
-    run_forked: Callable[..., list[tuple[int | None, str]]],
-    tmp_path: Path,
+    run_forked: Callable[..., list[tuple[int | None, str]]], tmp_path: Path
 ) -> Callable[[str, int], int]:
     """Return a function that trains in a new process with a fault and returns its exit status."""
-    flags = [*to_flags(make_arguments(tmp_path)), "--resume"]
+    flags = [*flags_of(tiny_training(tmp_path)), "--resume"]
 
     def run(sabotage: str, call: int) -> int:
         program = PROGRAM.format(sabotage=sabotage.format(call=call), flags=flags)
@@ -104,17 +98,6 @@ def same_end(root: Path, trained_root: Path) -> None:
     assert not [path for path in run.folder.rglob(".*") if path.is_file()]
 
 
-def test_killed_in_mid_epoch_it_ends_as_if_never_stopped(
-    train: Callable[[str, int], int], trained_root: Path, tmp_path: Path
-) -> None:
-    """It is killed in the second batch of the seventh step, after the state of step 4."""
-    assert train(IN_A_STEP, 14) == -signal.SIGKILL
-    assert latest_resume_step(tmp_path / "tiny") == 4
-    assert max(row["step"] for row in read_log(tmp_path / "tiny" / "metrics.jsonl")) == 6
-    assert train("", 0) == 0
-    same_end(tmp_path, trained_root)
-
-
 WHILE_MADE = [
     (IN_A_WRITE, 2, r"/\.counts\.json\.\w+\.unfinished"),
     (IN_A_WRITE, 4, r"/resume/\.step-0000000\..*/\.state\.safetensors\."),
@@ -123,30 +106,23 @@ WHILE_MADE = [
 WHILE_TRAINING = [
     (IN_A_WRITE, 7, r"/\.step-0000003\.safetensors\."),
     (IN_A_WRITE, 6, r"/resume/\.step-0000004\..*/\.state\.json\."),
-    (IN_A_LOG, 8, ""),
+    (IN_A_STEP, 14, "/resume/step-0000004"),  # in the second batch of the seventh step
+    (IN_A_LOG, 5, ""),
 ]
-
-
-def test_a_new_start_removes_what_a_kill_before_the_first_state_left(
-    train: Callable[[str, int], int], tmp_path: Path
-) -> None:
-    for call in (1, 3, 4):
-        assert train(IN_A_WRITE, call) == -signal.SIGKILL
-        assert len([*tmp_path.rglob("*.unfinished")]) in (1, 2)  # of this kill alone
-    assert train("", 0) == 0
-    assert not [*tmp_path.rglob("*.unfinished")]
+"""A fault, at which of its calls, and what it leaves; each goes on from what the former left."""
 
 
 @pytest.mark.parametrize("kills", [WHILE_MADE, WHILE_TRAINING])
-def test_killed_in_mid_write_it_ends_as_if_never_stopped(
+def test_killed_it_ends_as_if_never_stopped(
     train: Callable[[str, int], int],
     trained_root: Path,
     tmp_path: Path,
     kills: list[tuple[str, int, str]],
 ) -> None:
-    for sabotage, call, unfinished in kills:
+    for sabotage, call, left in kills:
         assert train(sabotage, call) == -signal.SIGKILL
-        assert any(re.search(unfinished, str(path)) for path in tmp_path.rglob("*"))
+        assert any(re.search(left, str(path)) for path in tmp_path.rglob("*"))
+        assert len([*tmp_path.rglob("*.unfinished")]) <= 2  # of this kill alone
     log = tmp_path / "tiny" / "metrics.jsonl"
     assert not log.exists() or not log.read_bytes().endswith(b"\n")
     assert train("", 0) == 0

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwise.model.config import BOS, EOS, PAD, UNK
-from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair, WordTokenizer
+from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, WordTokenizer
 
 TEXTS = [
     "Don't worry, it's the cat.",
@@ -62,9 +62,7 @@ def test_half_a_character_is_refused(tokenizer: Tokenizer, text: str, place: int
             refuse(text)
 
 
-def test_broken_bytes_and_first_tokens_without_a_space_are_shown_as_such(
-    tokenizer: Tokenizer,
-) -> None:
+def test_broken_bytes_and_first_tokens_without_a_space_are_shown(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(tokenizer.encode("a你")[:-1]) == "a\ufffd"
     space, *rest = tokenizer.encode("xyz")
     assert tokenizer.tokens([space]) == [" "]
@@ -72,17 +70,6 @@ def test_broken_bytes_and_first_tokens_without_a_space_are_shown_as_such(
 
 
 # Tokens
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens"),
-    [("the niño está", [" the", " niño", " está"]), ("你", [" ", "<0xE4>", "<0xBD>", "<0xA0>"])],
-)
-def test_frequent_words_are_tokens_and_other_characters_are_bytes(
-    tokenizer: Tokenizer, text: str, tokens: list[str]
-) -> None:
-    assert tokenizer.tokens(tokenizer.encode(text)) == tokens
-    assert tokenizer.unknown(text) == []
 
 
 def test_parts_of_a_character_show_it_and_broken_ones_their_bytes(tokenizer: Tokenizer) -> None:
@@ -209,11 +196,3 @@ def _with_a_merge_of_unknown_tokens() -> str:
 def test_a_foreign_description_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Tokenizer.from_text(text)
-
-
-def test_sources_end_and_targets_are_framed(tokenizer: Tokenizer) -> None:
-    other = Tokenizer.train(["a"], 370)
-    pair = TokenizerPair(tokenizer, other)
-    assert pair.encode_source("the niño") == [*tokenizer.encode("the niño"), EOS]
-    assert pair.encode_target("el perro") == [BOS, *other.encode("el perro"), EOS]
-    assert (pair.encode_source(""), pair.encode_target("")) == ([EOS], [BOS, EOS])

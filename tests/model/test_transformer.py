@@ -1,30 +1,21 @@
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
-from headwise.model.config import TransformerConfig
-from headwise.model.hooks import capture
 from headwise.model.masks import PADDING
-from headwise.model.presets import PRESETS
 from headwise.model.transformer import DecoderCache, Transformer
 from tests.floats import PASS, assert_near, rounding
-
-MakeModel = Callable[..., Transformer]
-MakeIds = Callable[..., Tensor]
+from tests.tiny import tiny_config, tiny_ids, tiny_model
 
 
 @pytest.fixture(scope="module", params=["pre", "post"])
-def model(make_model: MakeModel, request: pytest.FixtureRequest) -> Transformer:
+def model(request: pytest.FixtureRequest) -> Transformer:
     """Make a model in float64: what passes through it in two ways is near in all digits."""
-    return make_model(norm=request.param, final_norm=request.param == "pre").double()
+    return tiny_model(norm=request.param, final_norm=request.param == "pre").double()
 
 
 # Properties
@@ -32,10 +23,10 @@ def model(make_model: MakeModel, request: pytest.FixtureRequest) -> Transformer:
 
 @given(length=st.integers(2, 11), data=st.data())
 def test_a_target_token_changes_no_logits_before_it(
-    model: Transformer, make_ids: MakeIds, length: int, data: st.DataObject
+    model: Transformer, length: int, data: st.DataObject
 ) -> None:
     position = data.draw(st.integers(0, length - 1))
-    source, target = make_ids([7], 37), make_ids([length], 41)
+    source, target = tiny_ids([7], 37), tiny_ids([length], 41)
     changed = target.clone()
     changed[0, position] = (target[0, position] + data.draw(st.integers(1, 40))) % 41
     before, after = model(source, target), model(source, changed)
@@ -51,14 +42,10 @@ def test_a_target_token_changes_no_logits_before_it(
     target_padding=st.integers(0, 5),
 )
 def test_padding_on_the_right_changes_no_logits(
-    model: Transformer,
-    make_ids: MakeIds,
-    lengths: list[tuple[int, int]],
-    source_padding: int,
-    target_padding: int,
+    model: Transformer, lengths: list[tuple[int, int]], source_padding: int, target_padding: int
 ) -> None:
-    source = make_ids([n for n, _ in lengths], 37)
-    target = make_ids([n for _, n in lengths], 41)
+    source = tiny_ids([n for n, _ in lengths], 37)
+    target = tiny_ids([n for _, n in lengths], 41)
     padded = model(
         nn.functional.pad(source, (0, source_padding), value=PADDING),
         nn.functional.pad(target, (0, target_padding), value=PADDING),
@@ -69,10 +56,8 @@ def test_padding_on_the_right_changes_no_logits(
 
 
 @pytest.mark.parametrize("chunks", [[1, 1, 1, 1, 1, 1, 1], [3, 1, 2, 1], [7]])
-def test_cached_decoding_equals_one_forward(
-    model: Transformer, make_ids: MakeIds, chunks: list[int]
-) -> None:
-    source, target = make_ids([5, 3], 37), make_ids([7, 7], 41)
+def test_cached_decoding_equals_one_forward(model: Transformer, chunks: list[int]) -> None:
+    source, target = tiny_ids([5, 3], 37), tiny_ids([7, 7], 41)
     memory, memory_mask = model.encode(source)
     cache = DecoderCache(2)
     logits = [
@@ -83,55 +68,51 @@ def test_cached_decoding_equals_one_forward(
     assert_near(torch.cat(logits, dim=1), model(source, target), operations=PASS)
 
 
-def test_the_layout_for_inference_changes_no_name_shape_or_weight(
-    make_model: MakeModel, make_ids: MakeIds
-) -> None:
-    model, laid_out = make_model().double(), make_model().double().train().for_inference()
+def test_the_layout_for_inference_changes_no_name_shape_or_weight() -> None:
+    model, laid_out = tiny_model().double(), tiny_model().double().train().for_inference()
     assert not laid_out.training
     for name in ("decoder.layers.1.cross_attention.output_projection", "unembedding"):
         assert laid_out.get_submodule(name).get_parameter("weight").t().is_contiguous()
     state = laid_out.state_dict()
     assert list(state) == list(model.state_dict())
     assert all(torch.equal(state[name], weight) for name, weight in model.state_dict().items())
-    source, target = make_ids([7, 4], 37), make_ids([3, 5], 41)
+    source, target = tiny_ids([7, 4], 37), tiny_ids([3, 5], 41)
     assert_near(laid_out(source, target), model(source, target), operations=PASS)
 
 
-def test_only_kept_positions_are_unembedded(model: Transformer, make_ids: MakeIds) -> None:
-    source, target = make_ids([7, 4], 37), make_ids([3, 5], 41)
+def test_only_kept_positions_are_unembedded(model: Transformer) -> None:
+    source, target = tiny_ids([7, 4], 37), tiny_ids([3, 5], 41)
     keep = target != PADDING
     logits = model(source, target, keep)
     assert logits.shape == (8, 41)
     assert_near(logits, model(source, target)[keep], operations=PASS)
 
 
-def test_what_does_not_fit_is_refused(make_model: MakeModel, make_ids: MakeIds) -> None:
-    model, sources, targets = make_model(max_length=11), make_ids([7] * 3, 37), make_ids([5, 5], 41)
+def test_what_does_not_fit_is_refused() -> None:
+    model, sources, targets = tiny_model(max_length=11), tiny_ids([7] * 3, 37), tiny_ids([5, 5], 41)
     with pytest.raises(ValueError, match="as many targets as sources, got 3 sources and 2 targets"):
         model(sources, targets)
     message = "expected a target for each of 3 encoded sources, got 2 targets"
     with pytest.raises(ValueError, match=message):
         model.decode(targets, *model.encode(sources))
     with pytest.raises(ValueError, match="row 1 of the batch allows no key"):
-        model(make_ids([7, 0], 37), targets)
+        model(tiny_ids([7, 0], 37), targets)
     cache = model.new_cache()
     memory, mask = model.encode(sources[:1])
-    model.decode(make_ids([11], 41), memory, mask, cache)
+    model.decode(tiny_ids([11], 41), memory, mask, cache)
     with pytest.raises(ValueError, match="expected at most 11 tokens, got 12"):
-        model.decode(make_ids([1], 41), memory, mask, cache)
+        model.decode(tiny_ids([1], 41), memory, mask, cache)
 
 
 # Parameters
 
 
-def test_every_parameter_is_stored_and_gets_a_gradient(
-    model: Transformer, make_ids: MakeIds
-) -> None:
+def test_every_parameter_is_stored_and_gets_a_gradient(model: Transformer) -> None:
     """A final norm makes the gradients of a sum of logits vanish, hence the squares."""
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     assert set(model.state_dict()) == names  # and nothing else, above all no positions
     model.zero_grad()
-    model(make_ids([7, 4], 37), make_ids([3, 5], 41)).square().sum().backward()
+    model(tiny_ids([7, 4], 37), tiny_ids([3, 5], 41)).square().sum().backward()
     without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert not without
 
@@ -140,10 +121,8 @@ def test_every_parameter_is_stored_and_gets_a_gradient(
     ("tied", "source_is_target", "target_is_output"),
     [("none", False, False), ("output", False, True), ("all", True, True)],
 )
-def test_tying_shares_weights(
-    make_model: MakeModel, tied: str, source_is_target: bool, target_is_output: bool
-) -> None:
-    model = make_model(tied=tied, source_vocab_size=41)
+def test_tying_shares_weights(tied: str, source_is_target: bool, target_is_output: bool) -> None:
+    model = tiny_model(tied=tied, source_vocab_size=41)
     source = model.encoder.embedding.table.weight.data_ptr()
     target = model.decoder.embedding.table.weight.data_ptr()
     output = model.unembedding.weight.data_ptr()
@@ -151,10 +130,10 @@ def test_tying_shares_weights(
 
 
 @pytest.mark.parametrize("tied", ["none", "output"])
-def test_initial_weights(make_config: Callable[..., TransformerConfig], tied: str) -> None:
+def test_initial_weights(tied: str) -> None:
     """Those shared with the output are those of embeddings."""
     torch.manual_seed(0)
-    model = Transformer(make_config(tied=tied, output_bias=True))
+    model = Transformer(tiny_config(tied=tied, output_bias=True))
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding) or (name == "unembedding" and tied == "output"):
             assert module.weight.std().item() == pytest.approx(14**-0.5, rel=0.1), name
@@ -162,34 +141,3 @@ def test_initial_weights(make_config: Callable[..., TransformerConfig], tied: st
             bound = (6 / (module.in_features + module.out_features)) ** 0.5
             assert 0.9 * bound < module.weight.abs().max() <= bound, name
             assert not module.bias.any(), name
-
-
-def test_keys_narrower_than_d_model_over_h_computed_by_hand() -> None:
-    """It is an encoder layer like free-key-dim with D = 2, h = 1, d_k = 1 and no feed-forward.
-
-    Streams (1, 3) and (5, 1) become (-1, 1) and (1, -1) by their norms. Queries are -1 and 1, keys
-    ln 3 / 2 and -ln 3 / 2: the weights are 1/4, 3/4 and 3/4, 1/4. Values are -4 and 4, so heads are
-    2 and -2, which W_O spreads as (1, 10). No norm comes after the residual sum.
-    """
-    changes = {"d_model": 2, "n_heads": 1, "d_k": 1, "n_encoder_layers": 1, "dropout": 0.0}
-    config = replace(PRESETS["free-key-dim"].model, **changes)
-    encoder = Transformer(config).encoder.eval().double()
-    [layer] = encoder.layers
-    attention = layer.self_attention
-    assert not [name for name, _ in attention.named_parameters() if name.endswith("bias")]
-    with torch.no_grad():
-        attention.query_projection.weight.copy_(torch.tensor([[1.0, 0.0]]))
-        attention.key_projection.weight[0] = torch.tensor([0, math.log(3) / 2], dtype=torch.float64)
-        attention.value_projection.weight.copy_(torch.tensor([[4.0, 0.0]]))
-        attention.output_projection.weight.copy_(torch.tensor([[1.0], [10.0]]))
-        layer.feed_forward.contract.weight.zero_()
-    for module in encoder.modules():
-        if isinstance(module, nn.LayerNorm):
-            module.eps = 0.0  # as the numbers by hand are
-    stream = torch.tensor([[[1.0, 3.0], [5.0, 1.0]]], dtype=torch.float64)
-    mask = torch.ones(1, 1, 1, 2, dtype=torch.bool)
-    with capture(encoder, ["layers.0.self_attention.weights"]) as seen:
-        output = encoder.final_norm(layer(stream, mask))
-    weights = seen["layers.0.self_attention.weights"][0]
-    assert_near(weights, [[[[0.25, 0.75], [0.75, 0.25]]]])
-    assert_near(output, [[[1 + 2.0, 3 + 20.0], [5 - 2.0, 1 - 20.0]]])

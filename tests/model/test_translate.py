@@ -17,6 +17,7 @@ from headwise.model.decoding.beam import Beam, beam_search
 from headwise.model.decoding.translation import Decoding, translate
 from headwise.model.translate import TranslateArguments, translate_lines
 from tests.floats import rounding
+from tests.tiny import DATA
 
 Command = Callable[..., str]
 
@@ -169,11 +170,6 @@ def test_lines_of_different_chunks_have_different_seeds(
     assert starts == [0, 512]
 
 
-def test_without_a_step_the_last_one_translates(trained_root: Path) -> None:
-    run, checkpoint = headwise.model.translate.open_checkpoint("tiny", None, trained_root)
-    assert (run.name, checkpoint.step) == ("tiny", 8)
-
-
 def test_a_line_too_long_is_named_after_the_lines_of_earlier_chunks(
     trained_run: TrainedRun, last: Checkpoint
 ) -> None:
@@ -218,15 +214,15 @@ def test_translate_reports_bad_arguments(
         tiny("translate", *flags.split(), *file)
 
 
-def test_a_run_without_weights_says_so(
-    tiny: Command, trained_run: TrainedRun, tmp_path: Path, data_folder: Path
+def test_runs_without_weights_say_so(
+    tiny: Command, trained_run: TrainedRun, tmp_path: Path
 ) -> None:
     for name in ("run.json", "tokenizer.json"):
         (tmp_path / "tiny").mkdir(exist_ok=True)
         shutil.copy(trained_run.folder / name, tmp_path / "tiny")
     for program, text in (
-        ("translate", [data_folder / "README.md"]),
-        ("evaluate", ["--data", data_folder / "valid.jsonl"]),
+        ("translate", [DATA / "README.md"]),
+        ("evaluate", ["--data", DATA / "valid.jsonl"]),
     ):
         with pytest.raises(SystemExit, match=r"error: .* there are no weights yet"):
             tiny(program, "--checkpoints", tmp_path, *text)

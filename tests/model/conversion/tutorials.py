@@ -187,9 +187,7 @@ def deviations(model: Any, run: TrainedRun, step: int = 7) -> tuple[Tensor, Tens
     targets = [pair.encode_target(target)[:-1] for _, target in SENTENCES]
     lengths = [len(target) for target in targets]
     rows = [theirs_of([id], pair.target, ENGLISH)[0] for id in range(len(ENGLISH))]
-    theirs = pad(
-        [theirs_of(source, pair.source, GERMAN) for source in sources], GERMAN.index("<pad>")
-    )
+    theirs = pad([theirs_of(s, pair.source, GERMAN) for s in sources], GERMAN.index("<pad>"))
     their_targets = [theirs_of(target, pair.target, ENGLISH) for target in targets]
     weights: dict[str, Tensor] = {}
     model = copy.deepcopy(model).double()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,8 +17,7 @@ from headwise.model.pretrained.parts import find
 from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build, stack_of
-
-MakeModel = Callable[..., Transformer]
+from tests.tiny import tiny_model
 
 
 def uncached(model: Transformer, source: list[int]) -> tuple[list[int], Tensor]:
@@ -49,9 +47,7 @@ def test_greedy_is_one_argmax_after_another(model: Transformer, sources: list[li
     assert greedy(model, sources) == targets
 
 
-def test_rows_that_are_kept_belong_to_their_sources(
-    model: Transformer, sources: list[list[int]]
-) -> None:
+def test_kept_rows_belong_to_their_sources(model: Transformer, sources: list[list[int]]) -> None:
     """Row b of every step is source b; until its target ends, the logits are those of it alone."""
     with capture(model, ["logits"]) as seen:
         targets = greedy(model, sources, keep_rows=True)
@@ -77,10 +73,8 @@ def test_decoding_continues_a_prefix(model: Transformer, sources: list[list[int]
 
 
 @pytest.mark.parametrize("bits", [(0, 0), (0, 1), (1, 0)])
-def test_of_two_tokens_that_differ_by_a_last_bit_the_lower_id_is_chosen(
-    make_model: MakeModel, bits: tuple[int, int]
-) -> None:
-    model = make_model(output_bias=True, tied="none")
+def test_of_tokens_that_differ_by_a_last_bit_the_lower_id_is_chosen(bits: tuple[int, int]) -> None:
+    model = tiny_model(output_bias=True, tied="none")
     with torch.no_grad():
         model.unembedding.weight.zero_()
         model.unembedding.bias.fill_(-3)
@@ -117,18 +111,6 @@ def test_each_row_has_its_own_limit_of_which_a_prefix_is_a_part(model: Transform
     assert Generation(model, sources, [BOS] * 20).most_generated == [1, 1, 12]
 
 
-@pytest.mark.parametrize(("max_length", "tokens"), [(31, 24), (17, 17)])
-def test_a_target_that_does_not_end_stops_at_its_limit(
-    make_model: MakeModel, max_length: int, tokens: int
-) -> None:
-    model = make_model(output_bias=True, max_length=max_length)
-    with torch.no_grad():
-        model.unembedding.bias[EOS] = -1e9
-    [target] = greedy(model, [[5, 17, 9, 30, 8, 6, 4]])
-    assert target[0] == BOS
-    assert len(target) - 1 == tokens
-
-
 @pytest.mark.parametrize(
     ("sources", "prefix", "message"),
     [
@@ -150,11 +132,9 @@ SOURCES = [[5, 17, 9, 30, 8, EOS], [6, 11, EOS]]
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_the_last_layer_gives_the_models_own_and_inner_ones_shallower_models(
-    make_model: Callable[..., Transformer], norm: str
-) -> None:
+def test_the_last_layer_gives_the_models_own_and_inner_ones_shallower_models(norm: str) -> None:
     """The memory of an inner layer is that of a model without the layers above it."""
-    model = make_model(norm=norm, final_norm=norm == "pre", n_encoder_layers=3).double()
+    model = tiny_model(norm=norm, final_norm=norm == "pre", n_encoder_layers=3).double()
     found = [decoder_lens(model, SOURCES, layer) for layer in range(4)]
     assert found[-1] == greedy(model, SOURCES)
     layers = model.encoder.layers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,15 +18,16 @@ from headwise.model.decoding.sampling import nucleus, sample
 from headwise.model.decoding.translation import Decoding, sorted_batches, translate
 from headwise.model.transformer import Transformer
 from tests.floats import near
+from tests.tiny import tiny_model
 
 TABLE = [0.02, 0.03, 0.05, 0.1, 0.4, 0.25, 0.15]
 """Probabilities of the seven tokens of ``memoryless``."""
 
 
 @pytest.fixture(scope="module")
-def memoryless(make_model: Callable[..., Transformer]) -> Transformer:
+def memoryless() -> Transformer:
     """Make a model in float64 whose probabilities do not depend on earlier tokens."""
-    model = make_model(target_vocab_size=len(TABLE), output_bias=True, tied="none").double()
+    model = tiny_model(target_vocab_size=len(TABLE), output_bias=True, tied="none").double()
     with torch.no_grad():
         model.unembedding.weight.zero_()
         model.unembedding.bias.copy_(torch.tensor(TABLE, dtype=torch.float64).log())
@@ -157,9 +157,7 @@ def test_decoding_refuses_bad_values(options: dict[str, Any], message: str) -> N
         Decoding(temperature=0.5, top_p=0.9),
     ],
 )
-def test_translations_keep_the_order_of_their_texts(
-    trained_run: TrainedRun, decoding: Decoding
-) -> None:
+def test_translations_have_the_order_of_texts(trained_run: TrainedRun, decoding: Decoding) -> None:
     """The seed depends on the index of a text, so that equal texts get different samples."""
     # In float64 the likeliest tokens are those of a text by itself, however near others are.
     model, tokenizers = load_weights(trained_run, 0, torch.float64).model, trained_run.tokenizers
@@ -180,9 +178,8 @@ def test_translations_keep_the_order_of_their_texts(
     assert len(set(alone)) > 1
     assert (alone[0] == alone[4]) == (decoding.temperature is None)
     for batch_size in (3, 64):
-        assert (
-            translate(model, tokenizers, texts, batch_size=batch_size, decoding=decoding) == alone
-        )
+        found = translate(model, tokenizers, texts, batch_size=batch_size, decoding=decoding)
+        assert found == alone
     assert translate(model, tokenizers, [], decoding=decoding) == []
 
 

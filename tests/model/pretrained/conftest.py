@@ -23,6 +23,7 @@ from tests.model.pretrained.tiny import (
     build,
     trainer_state,
 )
+from tests.tiny import DATA
 
 
 @pytest.fixture(scope="session")
@@ -38,9 +39,9 @@ def twins(request: pytest.FixtureRequest, make_twins: Callable[[str], Twins]) ->
 
 
 @pytest.fixture(scope="session")
-def make_folder(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> MakeFolder:
+def make_folder(tmp_path_factory: pytest.TempPathFactory) -> MakeFolder:
     """Return a function that makes a folder of ``FOLDERS``, once. Read it, or change a copy."""
-    rows = [json.loads(line) for line in (data_folder / "train.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (DATA / "train.jsonl").read_text().splitlines()]
     sentences: Texts = {language: [row[language] for row in rows] for language in ("en", "es")}
 
     def make(name: str) -> Path:

@@ -19,10 +19,7 @@ from transformers import (
 
 from headwise.model.spelling import BYTES
 
-_TEXTS = [
-    "the cats ran to the cafés , and the old café hunted them .",
-    "it is 3.5 % of the cats",
-] * 9
+_TEXTS = ["the cats ran to the cafés , and the old café hunted them .", "it is 3.5 % of it"] * 9
 _LETTERS = [*"abcdefghijklmnopqrstuvwxyzéABCDEF.,!?'%()0123456789"]
 _QUIET = {"vocab_size": 140, "show_progress": False}
 _MERGES = [("c", "a"), ("ca", "t"), ("t", "h"), ("ca", "f")]

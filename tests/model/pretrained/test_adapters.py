@@ -92,9 +92,7 @@ def test_an_adapter_is_two_checkpoints_its_base_and_both_together(
     ]
 
 
-def test_checkpoints_of_a_training_are_steps_after_the_base(
-    make_folder: MakeFolder, tmp_path: Path
-) -> None:
+def test_checkpoints_are_steps_after_the_base(make_folder: MakeFolder, tmp_path: Path) -> None:
     """The base may be named by a path beside the training, or by its name on the hub."""
     base, folder = shutil.copytree(make_folder("t5"), tmp_path / "base"), tmp_path / "out"
     (folder / "checkpoint-20").mkdir(parents=True)
@@ -181,9 +179,7 @@ def test_damaged_weights_and_pickles_are_named(make_folder: MakeFolder, tmp_path
     with pytest.raises(CheckpointError, match=rf"{WEIGHTS}: .*(merged|truncated)"):
         open_folder(folder, "a").load(1)
     (folder / WEIGHTS).rename(folder / "adapter_model.bin")
-    with pytest.raises(
-        CheckpointError, match=r"pickled weights \(adapter_model\.bin\) are not read"
-    ):
+    with pytest.raises(CheckpointError, match=r"pickled weights \(adapter_model\.bin\)"):
         PretrainedRun(folder, "a").steps()
 
 

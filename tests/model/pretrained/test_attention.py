@@ -60,14 +60,10 @@ def test_maps_and_probabilities_are_those_of_the_eager_implementation(
     assert_same_maps(twins, *lengths)
 
 
-def test_the_record_in_the_guide_is_all_that_another_family_needs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_record_of_the_guide_is_all_a_family_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     [code] = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     monkeypatch.delitem(FAMILIES, "plbart")  # which is there again after the test
-    with pytest.raises(
-        CheckpointError, match=r"'plbart' .*docs/add-a-family\.md says what it need"
-    ):
+    with pytest.raises(CheckpointError, match=r"'plbart' .*docs/add-a-family\.md says what"):
         build("plbart")
     exec(code, {})
     assert_same_maps(build("plbart", dtype=torch.float64), 7, 4)

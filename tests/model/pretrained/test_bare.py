@@ -79,9 +79,8 @@ def _save(folder: Path, name: str) -> None:
     words[end], words[-2] = "</s>", f"<{end}>"
     backend = Tokenizer(models.WordLevel({word: id for id, word in enumerate(words)}, "<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    backend.post_processor = processors.TemplateProcessing(
-        "$A </s>", special_tokens=[("</s>", end)]
-    )
+    special = [("</s>", end)]
+    backend.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=special)
     given = {"eos_token": "</s>", "unk_token": "<unk>"}
     PreTrainedTokenizerFast(tokenizer_object=backend, **given).save_pretrained(folder)
 
@@ -121,9 +120,7 @@ def test_a_t5_has_no_limit_that_is_set(positions: int | None, tmp_path: Path) ->
     ("name", "longest"),
     [("m2m_100", 1_024), ("roberta2roberta", 510), ("t5gemma", 4_096), ("t5gemma2", 2_048)],
 )
-def test_the_longest_text_is_as_long_as_the_model_reads(
-    name: str, longest: int, tmp_path: Path
-) -> None:
+def test_the_longest_text_is_what_the_model_reads(name: str, longest: int, tmp_path: Path) -> None:
     _save(tmp_path, name)
     assert open_run(str(tmp_path)).description.max_length == longest
 

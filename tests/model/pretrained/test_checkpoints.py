@@ -143,9 +143,7 @@ def test_weights_that_are_not_read_say_what_would_open_them(
         ({"decoder": {"num_heads": 4}}, r"decoder\.num_heads is 4, .* checkpoint-9, 3"),
     ],
 )
-def test_checkpoints_of_other_sizes_are_named(
-    tmp_path: Path, sizes: dict[str, object], told: str
-) -> None:
+def test_other_sizes_are_named(tmp_path: Path, sizes: dict[str, object], told: str) -> None:
     put(tmp_path / "checkpoint-3", **({"decoder": {"num_heads": 3}} | sizes))
     put(tmp_path / "checkpoint-6", decoder={"num_heads": 3}, use_cache=False, dropout=0)
     put(tmp_path / "checkpoint-9", decoder={"num_heads": 3})

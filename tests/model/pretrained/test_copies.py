@@ -28,14 +28,14 @@ from headwise.model.runs import open_run
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.viz_app.records.trace import AS_TRANSFORMERS, Trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.model.pretrained.tiny import FOLDERS, WEIGHTS, MakeFolder, Twins, build, inputs, run
+from tests.model.pretrained.tiny import MAKES, WEIGHTS, MakeFolder, Twins, build, inputs, run
 
 SOURCE, TARGET = torch.tensor([[3, 5, 4, 6]]), torch.tensor([[1, 7, 8]])
 
 
-@pytest.fixture(params=FOLDERS)
+@pytest.fixture(params=["t5", "bart", "marian_separate", "bert2gpt2"])
 def two(request: pytest.FixtureRequest, make_folder: MakeFolder, tmp_path: Path) -> Path:
-    """The folder of a training of each family, with two checkpoints whose weights differ."""
+    """The folder of a training, with two checkpoints whose weights differ."""
     return _two(make_folder(request.param), tmp_path)
 
 
@@ -52,9 +52,7 @@ def _logits(model: Seq2SeqModel) -> torch.Tensor:
         return model.unembed(model.decode(TARGET, *model.encode(SOURCE)))
 
 
-def test_a_second_checkpoint_is_as_if_it_were_the_only_one(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_checkpoint_is_as_if_alone(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = PretrainedRun(two, "alone").load(2).model
     run = PretrainedRun(two, "both")
     first = run.load(1).model
@@ -68,32 +66,25 @@ def test_a_second_checkpoint_is_as_if_it_were_the_only_one(
     torch.testing.assert_close(_logits(second), reference, rtol=1e-4, atol=1e-4)
 
 
-def test_a_checkpoint_with_other_tensors_is_refused_as_the_first_would_be(
-    make_folder: MakeFolder, tmp_path: Path
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda weights, name: weights.pop(name), "missing tensors: {}"),
+        (lambda weights, name: weights[name].fill_(float("nan")), "expected finite numbers"),
+    ],
+)
+def test_a_checkpoint_is_refused_as_the_first_would_be(
+    make_folder: MakeFolder, tmp_path: Path, damage: Callable[..., object], message: str
 ) -> None:
     folder = _two(make_folder("marian"), tmp_path)
     path = folder / "checkpoint-2" / WEIGHTS
     weights = load_file(path)
-    lost = next(name for name in weights if "layers.1" in name)
-    save_file({name: x for name, x in weights.items() if name != lost}, path)
-    run = PretrainedRun(folder, "both")
-    run.load(1)
-    with pytest.raises(CheckpointError, match=f"missing tensors: {lost}"):
-        run.load(2)
-
-
-def test_weights_that_are_not_numbers_are_refused_in_a_second_checkpoint(
-    make_folder: MakeFolder, tmp_path: Path
-) -> None:
-    folder = _two(make_folder("t5"), tmp_path)
-    path = folder / "checkpoint-2" / WEIGHTS
-    weights = load_file(path)
-    name = sorted(weights)[0]
-    weights[name].view(-1)[0] = float("nan")
+    name = next(name for name in weights if "layers.1" in name)
+    damage(weights, name)
     save_file(weights, path)
     run = PretrainedRun(folder, "both")
     run.load(1)
-    with pytest.raises(CheckpointError, match="expected finite numbers"):
+    with pytest.raises(CheckpointError, match=message.format(name)):
         run.load(2)
 
 
@@ -184,13 +175,17 @@ def test_it_is_absent_where_a_pass_is_edited(make_folder: MakeFolder) -> None:
         assert checked()  # what is edited is another model
 
 
-def test_it_takes_no_weights_and_leaves_the_model_as_it_is(twins: Twins) -> None:
+@pytest.mark.parametrize("name", MAKES)
+def test_it_takes_no_weights_and_leaves_the_model_as_it_is(
+    name: str, make_twins: Callable[[str], Twins]
+) -> None:
+    twins = make_twins(name)
     model = twins.ours
     source, target = inputs(twins, 7)
     names, plain = hook_names(model), run(model, source, target)
     places = {tensor.data_ptr() for tensor in model.inner.state_dict().values()}
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: model.reference(source, target), range(8)))
+        found = list(pool.map(lambda _: model.reference(source, target), range(5)))
     twin = model._eager._twin
     assert {tensor.data_ptr() for tensor in twin.state_dict().values()} == places
     assert all(a is b for a, b in zip(twin.parameters(), model.inner.parameters(), strict=True))

@@ -56,17 +56,6 @@ def test_a_training_seems_to_go_on_until_its_last_step_or_a_silence(
     assert is_training(training) is seems
 
 
-def test_checkpoints_without_a_log_appear_when_their_weights_are_whole(training: Path) -> None:
-    for path in training.glob("*/trainer_state.json"):
-        path.unlink()
-    run = PretrainedRun(training, "out")
-    assert run.steps() == [20, 100]
-    path = training / "checkpoint-100" / WEIGHTS
-    path.write_bytes(path.read_bytes()[:-1])
-    assert run.steps() == [20]
-    assert run.metrics() == []
-
-
 def test_a_training_without_a_complete_checkpoint_asks_to_wait(training: Path) -> None:
     for step in (20, 100):
         (training / f"checkpoint-{step}" / WEIGHTS).unlink()
@@ -91,10 +80,7 @@ def test_damaged_logs_of_a_training_are_left_out(training: Path) -> None:
     ("row", "expected"),
     [
         ({"eval_loss": 2, "eval_de_loss": 3.5}, {"valid_loss": 2, "eval_de_loss": 3.5}),
-        (
-            {"eval_rougeL": 0.5, "eval_gen_len": 7, "kl": 1},
-            {"eval_rougeL": 0.5, "eval_gen_len": 7, "kl": 1},
-        ),
+        ({"eval_rougeL": 0.5, "eval_gen_len": 7}, {"eval_rougeL": 0.5, "eval_gen_len": 7}),
         ({"bleu": 3, "eval_bleu": 4}, {"bleu": 4}),  # that of the evaluation
         ({"train_loss": 5, "total_flos": 1e9, "epoch": 3, "eval_runtime": 1}, {}),
         ({"eval_a": "x", "eval_b": True, "eval_c": None, "eval_d": [1], "eval_e": 10**999}, {}),
@@ -112,29 +98,18 @@ def test_numbers_that_a_trainer_logged_keep_their_names(
 # Configuration and settings of generation
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
-FAMILY = (
-    r"model_type .* cannot be opened: it is no encoder-decoder .*; expected one of marian, bart"
-)
+FAMILY = r"model_type .* cannot be opened: it is no encoder-decoder .*; expected one of marian"
 NOT_OF_TEXTS = "cannot be opened: it is an encoder-decoder, but not of text into text; expected one"
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        *(
-            (CONFIG, {"model_type": kind}, FAMILY)
-            for kind in ("llama", "qwen2_audio", None, 3, ["t5"])
-        ),
-        *((CONFIG, {"model_type": kind}, NOT_OF_TEXTS) for kind in ("detr", "informer")),
+        *((CONFIG, {"model_type": kind}, FAMILY) for kind in ("llama", None, ["t5"])),
+        (CONFIG, {"model_type": "detr"}, NOT_OF_TEXTS),
         (CONFIG, {"model_type": "rag"}, "cannot be opened: it writes from documents"),
-        *(
-            (CONFIG, {"model_type": kind}, "it is an encoder-decoder, but its source is no text")
-            for kind in ("whisper", "speech_to_text", "vision-encoder-decoder", "pix2struct")
-        ),
-        *(
-            (CONFIG, {"model_type": kind}, "cannot be opened: its encoder attends within blocks")
-            for kind in ("longt5", "bigbird_pegasus", "pegasus_x")
-        ),
+        (CONFIG, {"model_type": "whisper"}, "an encoder-decoder, but its source is no text"),
+        (CONFIG, {"model_type": "longt5"}, "cannot be opened: its encoder attends within blocks"),
         (CONFIG, {"model_type": "switch_transformers"}, "cannot be opened: its feed-forwards lead"),
         (CONFIG, {"model_type": "fsmt"}, "cannot be opened: its attention computes scores and"),
         (CONFIG, {"model_type": "led"}, "cannot be opened: its encoder attends within a window"),
@@ -172,11 +147,7 @@ NOT_OF_TEXTS = "cannot be opened: it is an encoder-decoder, but not of text into
         (CONFIG, {"num_heads": 0}, ""),
         (CONFIG, {"num_decoder_layers": 0}, ""),
         (CONFIG, {"decoder_start_token_id": 10**6}, ""),
-        (
-            CONFIG,
-            {"decoder_start_token_id": None},
-            'None; add a line .* "decoder_start_token_id": 1',
-        ),
+        (CONFIG, {"decoder_start_token_id": None}, 'None; add .* "decoder_start_token_id": 1'),
         (CONFIG, {"pad_token_id": 10**6}, ""),
         (CONFIG, {"eos_token_id": []}, ""),
         (CONFIG, {"dense_act_fn": "magic"}, ""),

@@ -27,11 +27,9 @@ WAYS: dict[str, Callable[[Any, list[str]], Any]] = {
     "settings": lambda t, codes: t.add_tokens(codes),
 }
 CASES = [
-    *(("nllb", way, "tzm_Tfng_MA") for way in ("added special", "added")),
-    *(("nllb", way, "xx") for way in ("additional", "settings")),
-    *(("mbart", way, "ca_ES") for way in ("added special", "added")),
-    *(("mbart", way, "xx") for way in ("additional", "settings")),
-    *(("m2m_100", way, "__tzm__") for way in ("added special", "additional", "settings")),
+    *(("nllb", way, code) for way, code in (("added", "tzm_Tfng_MA"), ("settings", "xx"))),
+    *(("mbart", way, code) for way, code in (("added special", "ca_ES"), ("additional", "xx"))),
+    *(("m2m_100", way, "__tzm__") for way in ("added special", "settings")),
 ]
 
 

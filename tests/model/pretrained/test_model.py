@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import pytest
@@ -12,11 +12,13 @@ from torch import Tensor
 
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.sampling import sample
 from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.hooks import Edit, capture, edit, hook_names
 from headwise.model.interface import KINDS, Head, Kind, attention_path
 from headwise.model.masks import PADDING
 from headwise.model.pretrained.families import families_of
+from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.pretrained.parts import linear_parameters
 from headwise.model.turned import PinnedRow, Turned
@@ -66,31 +68,6 @@ def test_log_p_of_a_target_is_the_sum_of_what_transformers_gives_its_tokens(twin
     assert_same(found, torch.tensor(expected, dtype=torch.float64), size=1_000)
 
 
-def test_greedy_decoding_ends_where_generate_ends() -> None:
-    twins = build("marian", dtype=torch.float64)
-    end = twins.ours.special_ids.end
-    for inner in (twins.eager, twins.ours.inner):
-        inner.final_logits_bias[0, end] = 3.0
-    sources = [random_ids(n, seed=n)[0].tolist() for n in (3, 7, 13, 9)]
-    found = greedy(twins.ours, sources)
-    assert found == [twins.generate(source) for source in sources]
-    assert any(target[-1] == end for target in found)
-    assert len({len(target) for target in found}) > 1  # rows leave the batch at different steps
-
-
-def test_forbidden_tokens_are_not_generated() -> None:
-    twins = build("marian")
-    padding = VOCABULARY - 1
-    assert twins.ours.special_ids.never_generated == (padding,)
-    source = random_ids(7)[0].tolist()
-    with torch.inference_mode():
-        memory, mask = twins.ours.encode(torch.tensor([source]))
-        logits = twins.ours.unembed(twins.ours.decode(torch.tensor([[padding]]), memory, mask))
-    assert int(logits.argmax()) == padding  # the bias makes it the likeliest
-    best = beam_search(twins.ours, [source], size=3)[0].hypotheses[0].target
-    assert padding not in best[1:]
-
-
 def test_forbidden_tokens_and_the_start_come_from_the_settings() -> None:
     inner = build("bart").ours.inner
     settings = inner.generation_config
@@ -104,9 +81,7 @@ def test_forbidden_tokens_and_the_start_come_from_the_settings() -> None:
     assert twins.generate([7, 8, 9])[0] == 3
 
 
-def test_cached_decoding_equals_the_pass_without_cache_also_after_selecting_rows(
-    twins: Twins,
-) -> None:
+def test_cached_decoding_equals_the_pass_without_cache_after_selecting_rows(twins: Twins) -> None:
     source, target = inputs(twins, 7, 4, 6)
     model, rows = twins.ours, torch.tensor([2, 0, 2, 1])
     with torch.inference_mode():
@@ -153,8 +128,12 @@ def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projecti
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_pinned_row_holds_in_cached_decoding(twins: Twins, kind: Kind) -> None:
+@pytest.mark.parametrize("name", MAKES)
+def test_a_pinned_row_holds_in_cached_decoding(
+    make_twins: Callable[[str], Twins], name: str, kind: Kind
+) -> None:
     """Against a pass without a cache whose weights are set by hand."""
+    twins = make_twins(name)
     model, source = twins.ours, inputs(twins, 7, 4)[0][:1]
     keys = source.shape[1]
     pinned = (
@@ -210,51 +189,28 @@ def test_lens_of_the_last_layer_equals_the_logits(twins: Twins) -> None:
 
 
 def test_description_says_what_the_model_is(twins: Twins) -> None:
+    """What follows from no pass; of all else other tests make use."""
     config, description = twins.eager.config, twins.ours.description
     kind = config.model_type
     is_t5, is_pair, is_gemma = kind.endswith("t5"), kind == "encoder-decoder", "gemma" in kind
-    heads = (4, 4) if is_gemma else (3, 3) if is_t5 else (2, 3)
-    assert [*description.shapes.values()] == [(3, heads[0]), (2, heads[1]), (2, heads[1])]
-    of_two = is_pair and config.encoder.model_type != config.decoder.model_type
-    width = 20 if kind == "t5gemma" or of_two else 24
-    assert (description.of("encoder").d_model, description.d_model) == (width, 24)
-    d_k = (6, 6) if is_gemma else (5, 5) if is_t5 else (width // 2, 8)
-    assert (description.encoder_d_k, description.decoder_d_k) == d_k
-    assert (description.encoder_d_ff, description.decoder_d_ff) == ((31, 31) if is_t5 else (31, 29))
     from_bert = is_pair and config.decoder.model_type != "gpt2"
     for each, is_bert in ((description, from_bert), (description.of("encoder"), is_pair)):
-        is_post = is_bert or kind in ("marian", "bart", "plbart", "blenderbot-small")
-        assert (each.norm, each.final_norm) == (("post", False) if is_post else ("pre", True))
         norms_tokens = kind == "blenderbot-small" and each is description
         has_norm = is_bert or kind in ("bart", "plbart", "mbart", "blenderbot-small")
         assert (each.token_norm, each.embedding_norm) == (norms_tokens, has_norm != norms_tokens)
         assert each.token_types == is_bert
-    learned = kind in ("bart", "mbart", "blenderbot", "blenderbot-small", "plbart") or is_pair
-    positions = "relative" if is_t5 else "learned" if learned else "sinusoidal"
-    assert description.positions == ("rotary" if is_gemma else positions)
-    assert description.norm_kind == ("rms" if is_t5 or is_gemma else "layer")
-    assert description.scale_scores == (not is_t5)
     assert description.attention_bias == (not is_t5 and not is_gemma)
-    assert description.output_norms == is_gemma
     own = (description.score_divisor, description.score_cap, description.logit_cap)
     cap = 1.5 if kind == "t5gemma" else None
     assert (*own, description.key_heads) == ((7, cap, 6.0, 2) if is_gemma else (None,) * 4)
     # T5 has no limit; RoBERTa and its kin number their positions from after the padding's id on.
     stacks = (config.encoder, config.decoder) if is_pair else ()
     before = [of.pad_token_id + 1 for of in stacks if of.model_type not in ("bert", "gpt2")]
-    longest = 4_096 if is_t5 else 43 - max(before, default=0)
-    assert description.max_length == longest
-    assert description.merged_attention == (kind == "t5gemma2")
+    assert description.max_length == (4_096 if is_t5 else 43 - max(before, default=0))
     has_bias = from_bert if is_pair else not is_t5 and not is_gemma and kind != "m2m_100"
     assert description.output_bias == has_bias
-    gated = is_gemma or config.to_dict().get("feed_forward_proj") == "gated-gelu"
-    assert description.gated == gated
-    unscaled = is_t5 or is_pair or kind in ("bart", "plbart")
-    assert description.of("encoder").scale_embeddings == (not unscaled)
-    assert description.scale_embeddings == (not unscaled and kind != "blenderbot-small")
     assert description.output_transform == from_bert
     assert description.tied == ("output" if is_pair or kind == "t5gemma" else "all")
-    assert description.source_vocab_size == description.target_vocab_size == VOCABULARY
 
 
 def test_makes_have_every_value_of_a_description() -> None:
@@ -306,15 +262,6 @@ def test_weights_are_found_by_path(twins: Twins) -> None:
     assert_same(seen["decoder.embedding.tokens"][0][0], tokens)
 
 
-def test_tables_of_a_model_with_two_vocabularies() -> None:
-    twins = build("marian", decoder_vocab_size=59, share_encoder_decoder_embeddings=False)
-    assert twins.ours.embedding_table("source").shape == (VOCABULARY, 24)
-    assert twins.ours.embedding_table("target").shape == (59, 24)
-    description = twins.ours.description
-    assert (description.source_vocab_size, description.target_vocab_size) == (VOCABULARY, 59)
-    assert description.tied == "output"
-
-
 def test_bad_ids_are_refused(twins: Twins) -> None:
     model, longest = twins.ours, twins.ours.description.max_length
     too_long = torch.full((1, longest + 1), 7)
@@ -329,3 +276,24 @@ def test_bad_ids_are_refused(twins: Twins) -> None:
             model.encode(ids)
     with pytest.raises(ValueError, match=message):
         model.decode(too_long, *model.encode(torch.tensor([[7, 8]])))
+
+
+@pytest.mark.parametrize("family", ["t5", "bart", "pegasus"])
+def test_decoding_ends_at_each_of_the_ends_of_a_model(family: str) -> None:
+    source = [6, 9, 17, 23, 11, 4]
+    [long] = greedy(build(family).ours, [source])
+    assert len(long) > 6
+    second = long[4]  # what it writes becomes an end, beside one that it does not write
+    twins = build(family, eos_token_id=[50, second])
+    assert 50 not in long
+    with quiet():
+        expected = twins.eager.generate(
+            torch.tensor([source]), num_beams=1, do_sample=False, max_new_tokens=len(long)
+        )
+    stop = long.index(second) + 1
+    assert greedy(twins.ours, [source]) == expected.tolist() == [long[:stop]]
+    beam = beam_search(twins.ours, [source], size=3)[0]
+    assert {h.target[-1] for h in beam.hypotheses} & {50, second}
+    assert all(not {50, second} & {*h.target[1:-1]} for h in beam.hypotheses)
+    drawn = sample(twins.ours, [source] * 5, seeds=range(5))
+    assert all(not {50, second} & {*target[1:-1]} for target in drawn)

@@ -155,11 +155,7 @@ def test_an_added_token_is_its_text(tmp_path: Path) -> None:
 
 def test_a_token_is_found_by_how_pages_write_it(make_vocabulary: Any) -> None:
     gpt, prefixed = make_vocabulary("gpt"), make_vocabulary("prefixed")
-    for vocabulary, label, token in (
-        (gpt, "th·", " th·"),
-        (gpt, "the", " the"),
-        (prefixed, "·f", "f"),
-    ):
-        id = token_of(vocabulary, label)
+    for each, label, token in ((gpt, "th·", " th·"), (gpt, "the", " the"), (prefixed, "·f", "f")):
+        id = token_of(each, label)
         assert id is not None
-        assert vocabulary.tokens([id]) == [token]
+        assert each.tokens([id]) == [token]

@@ -134,9 +134,7 @@ def test_maps_of_a_folder_whose_padding_is_another_token_are_those_of_eager(
         assert_near(trace.predictions.log_probability, expected, size=10, operations=PASS)
 
 
-def test_rows_of_a_tensor_that_are_filled_up_with_a_token_are_refused(
-    make_folder: MakeFolder,
-) -> None:
+def test_rows_of_a_tensor_filled_up_with_a_token_are_refused(make_folder: MakeFolder) -> None:
     opened = open_run(str(make_folder("bart")))
     model, tokenizers = opened.load(0).model, opened.tokenizers
     rows = [tokenizers.encode_source(text) for text in (SENTENCE, "The cat.")]

@@ -15,16 +15,14 @@ from torch import Tensor
 from headwise.model.hooks import capture, edit, hook_names
 from headwise.model.interface import Head, attention_path
 from headwise.model.pretrained.model import PretrainedModel
-from headwise.model.transformer import Transformer
 from headwise.model.turning import ablate
 from tests.model.pretrained.tiny import Twins, assert_same, inputs, run, stack_of
+from tests.tiny import tiny_model
 
 
-def test_hook_points_have_the_names_of_our_own_model(
-    twins: Twins, make_model: Callable[..., Transformer]
-) -> None:
+def test_hook_points_have_the_names_of_our_own_model(twins: Twins) -> None:
     description = twins.ours.description
-    own = make_model(
+    own = tiny_model(
         n_encoder_layers=3,
         n_decoder_layers=2,
         norm=description.norm,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -27,10 +26,8 @@ from headwise.model.runs import (
     choose_languages,
     find_folder,
     load_checkpoint,
-    log_file,
     open_checkpoint,
     open_run,
-    read_log_file,
     require_languages,
     steps_in,
 )
@@ -100,40 +97,7 @@ def test_languages_are_chosen_among_those_that_a_model_has(
     require_languages(run, ("en", "es"))
 
 
-def test_curves_are_those_of_the_newest_checkpoint(make_folder: MakeFolder, tmp_path: Path) -> None:
-    for step, loss in ((5, 3.5), (10, 2.5)):
-        folder = tmp_path / f"checkpoint-{step}"
-        shutil.copytree(make_folder("t5"), folder)
-        (folder / "trainer_state.json").write_text(
-            f'{{"global_step": {step}, "max_steps": 20, "log_history": ['
-            f'{{"step": {step}, "loss": {loss}, "epoch": 1}}, {{"step": {step}, "eval_loss": 2}}]}}'
-        )
-    run = open_run(str(tmp_path))
-    assert (run.steps(), steps_in(tmp_path), run.planned_steps) == ([5, 10], [5, 10], 20)
-    expected = [{"step": 10, "train_loss": 2.5}, {"step": 10, "valid_loss": 2}]
-    assert list(run.metrics()) == expected
-    assert list(read_log_file(log_file(tmp_path, "metrics.jsonl"))) == expected
-
-
 # Whole
-
-
-@pytest.mark.parametrize(
-    "name", ["t5", "marian", "marian_separate", "bart", "mbart", "nllb", "bert2bert", "bert2gpt2"]
-)
-def test_trace_of_a_sentence_passes_its_checks(name: str, make_folder: MakeFolder) -> None:
-    run = open_run(str(make_folder(name)))
-    loaded = run.load(run.steps()[-1])
-    for target in (None, "El gato duerme."):
-        trace = run_trace(loaded.model, run.tokenizers, "The cat sleeps.", target)
-        assert (trace.run, trace.step, trace.sha256) == (run.name, 0, run.sha256(0))
-        assert [check.name for check in trace.checks if not check.passed] == []
-        assert {kind: maps.shape[:2] for kind, maps in trace.attention.items()} == (
-            run.description.shapes
-        )
-        relative = run.description.positions == "relative"
-        assert (trace.source_embedding.positions is None) == relative
-    assert trace.target_text == "El gato duerme."
 
 
 def test_a_folder_is_a_run_of_one_step(make_folder: MakeFolder) -> None:
@@ -154,17 +118,11 @@ def test_a_folder_is_a_run_of_one_step(make_folder: MakeFolder) -> None:
         run.load(7)
 
 
-def test_weights_are_those_in_the_file_and_languages_those_of_the_tokenizer(
-    make_folder: MakeFolder, tmp_path: Path
-) -> None:
+def test_languages_are_those_of_the_tokenizer(make_folder: MakeFolder, tmp_path: Path) -> None:
     folder = shutil.copytree(make_folder("marian"), tmp_path / "marian")
     change_json(folder / "tokenizer_config.json", source_lang="en", target_lang="es")
-    with quiet():
-        theirs = AutoModelForSeq2SeqLM.from_pretrained(folder)
     run = PretrainedRun(folder, "mine")
     assert (run.source_language, run.target_language) == ("en", "es")
-    ours = run.load(0).model.inner
-    assert all(map(torch.equal, theirs.state_dict().values(), ours.state_dict().values()))
 
 
 def change_weights(folder: Path, name: str, change: Callable[[torch.Tensor], Any]) -> None:
@@ -192,7 +150,7 @@ def test_a_t5_with_an_output_that_differs_keeps_it(folder: Path, change: Any, ti
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("name", ["t5", "marian", "bart", "mbart", "nllb", "bert2bert"])
+@pytest.mark.parametrize("name", ["t5", "marian", "bert2bert"])
 def test_traces_with_short_weights_are_those_of_float32_but_for_rounding(
     name: str, dtype: Any, make_folder: MakeFolder
 ) -> None:
@@ -238,26 +196,14 @@ def test_traces_on_a_gpu_are_those_of_the_cpu(name: str, make_folder: MakeFolder
 
 def test_weights_in_several_files_are_one_checkpoint(folder: Path) -> None:
     whole = PretrainedRun(folder, "t5").load(0)
-    weights = load_file(folder / WEIGHTS)
-    (folder / WEIGHTS).unlink()
-    names = sorted(weights)
-    halves = {"model-00001-of-00002": names[::2], "model-00002-of-00002": names[1::2]}
-    places = {}
-    for half, inside in halves.items():
-        save_file(
-            {name: weights[name] for name in inside},
-            folder / f"{half}.safetensors",
-            {"format": "pt"},
-        )
-        places |= dict.fromkeys(inside, f"{half}.safetensors")
-    index = {"metadata": {"total_size": 1}, "weight_map": places}
-    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
-    run = PretrainedRun(folder, "t5")
-    source = random_ids(7).tolist()
-    loaded = run.load(0)
+    with quiet():
+        theirs = AutoModelForSeq2SeqLM.from_pretrained(folder)
+        (folder / WEIGHTS).unlink()
+        theirs.save_pretrained(folder, max_shard_size="20KB")
+    source, loaded = random_ids(7).tolist(), PretrainedRun(folder, "t5").load(0)
     assert loaded.sha256 != whole.sha256
     assert greedy(loaded.model, source) == greedy(whole.model, source)
-    (folder / "model-00002-of-00002.safetensors").unlink()
+    max(folder.glob("*.safetensors")).unlink()
     with pytest.raises(CheckpointError, match=r"no complete model\.safetensors"):
         PretrainedRun(folder, "t5").steps()
 
@@ -287,9 +233,7 @@ def test_a_training_has_a_step_for_each_checkpoint(training: Path) -> None:
         lambda content: content[:8] + b"x" * 32 + content[40:],
     ],
 )
-def test_truncated_and_corrupt_weights_are_named(
-    training: Path, damage: Callable[[bytes], bytes]
-) -> None:
+def test_broken_weights_are_named(training: Path, damage: Callable[[bytes], bytes]) -> None:
     path = training / "checkpoint-20" / WEIGHTS
     path.write_bytes(damage(path.read_bytes()))
     run = PretrainedRun(training, "out")
@@ -311,24 +255,24 @@ def test_weights_that_are_not_numbers_are_refused(training: Path, name: str, val
 
 
 @pytest.mark.parametrize("change", [lambda _: None, lambda x: x[:-1]])
-def test_weights_that_lack_what_the_configuration_wants_are_refused(
-    folder: Path, change: Any
-) -> None:
+def test_weights_without_what_a_configuration_wants_are_refused(folder: Path, change: Any) -> None:
     name = "decoder.block.1.layer.1.EncDecAttention.o.weight"
     change_weights(folder, name, change)
     with pytest.raises(CheckpointError, match=rf"{WEIGHTS}: .*{name}.*config\.json"):
         PretrainedRun(folder, "t5").load(0)
 
 
-@pytest.mark.parametrize("name", ["t5", "bart", "bert2bert"])
 @pytest.mark.parametrize(
-    "wrap",
+    ("name", "wrap"),
     [
-        lambda name: f"_orig_mod.{name}",  # torch.compile
-        lambda name: f"module.{name}",  # DistributedDataParallel
-        lambda name: f"module._orig_mod.{name}",
-        lambda name: f"model.{name}",  # a module of one's own, as Lightning wants it
-        lambda name: re.sub(r"(layer|layers|block)\.1\.", r"\1.1._fsdp_wrapped_module.", name),
+        ("t5", lambda name: f"_orig_mod.{name}"),  # torch.compile
+        ("bart", lambda name: f"module.{name}"),  # DistributedDataParallel
+        ("bert2bert", lambda name: f"module._orig_mod.{name}"),
+        *((of, lambda name: f"model.{name}") for of in ("t5", "bart")),  # as Lightning wants it
+        *(
+            (of, lambda name: re.sub(r"(layers?|block)\.1\.", r"\1.1._fsdp_wrapped_module.", name))
+            for of in ("t5", "bert2bert")
+        ),
     ],
 )
 def test_weights_of_a_wrapped_model_are_those_of_the_model(
@@ -403,9 +347,9 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(
     (folder / WEIGHTS).unlink()
     with pytest.raises(
         CheckpointError, match=r"t5: pickled weights \(pytorch_model\.bin\)"
-    ) as caught:
+    ) as error:
         PretrainedRun(folder, "t5").steps()
-    command = re.search(r'python -c "(.*)"', str(caught.value))
+    command = re.search(r'python -c "(.*)"', str(error.value))
     assert command is not None
     monkeypatch.chdir(folder)
     with quiet():

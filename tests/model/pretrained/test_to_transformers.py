@@ -32,9 +32,8 @@ from headwise.model.pretrained.to_transformers import (
     to_tokenizer,
 )
 from headwise.model.tokenizer import TokenizerPair, WordTokenizer
-from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near
-from tests.tiny import write_run
+from tests.tiny import tiny_model, write_run
 
 logging.disable_progress_bar()
 
@@ -52,22 +51,18 @@ POST = {"norm": "post", "final_norm": False}
 NO_BIAS: dict[str, Any] = {"attention_bias": False, "scale_embeddings": False}
 UNEQUAL = {"n_encoder_layers": 1, "n_decoder_layers": 3}
 MODELS: dict[str, dict[str, Any]] = {
-    "pre, all tied": PRE | {"tied": "all"},
+    "pre, all tied, sources begin with <s>": PRE | {"tied": "all", "source_start": True},
     "pre, output tied": PRE | UNEQUAL | {"tied": "output", "output_bias": True},
-    "pre, none tied": PRE | NO_BIAS | {"tied": "none"},
+    "pre, none tied, words": PRE | NO_BIAS | {"tied": "none", "kind": "word"},
     "post, all tied": POST | NO_BIAS | {"tied": "all"},
     "post, output tied": POST | UNEQUAL | {"tied": "output", "own": True},
-    "post, none tied": POST | {"tied": "none", "own": True, "output_bias": True},
-    "pre, words": PRE | {"tied": "all", "kind": "word"},
-    "post, words": POST | {"tied": "none", "own": True, "kind": "word"},
-    "pre, sources begin with <s>": PRE | {"tied": "all", "source_start": True},
+    "post, none tied, words": POST
+    | {"tied": "none", "own": True, "output_bias": True, "kind": "word"},
 }
 
 
 @pytest.fixture(scope="module")
-def make_run(
-    make_model: Callable[..., Transformer], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., TrainedRun]:
+def make_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., TrainedRun]:
     """A tiny run on disk; ``own`` gives each language a vocabulary of its own."""
 
     def make(
@@ -77,7 +72,7 @@ def make_run(
         pair = TokenizerPair(pair.source, pair.target, source_start=source_start)
         sizes = pair.source.vocab_size, pair.target.vocab_size
         shape = {"n_heads": 2, "d_k": None, "max_length": 97} | changes
-        model = make_model(source_vocab_size=sizes[0], target_vocab_size=sizes[1], **shape)
+        model = tiny_model(source_vocab_size=sizes[0], target_vocab_size=sizes[1], **shape)
         return write_run(tmp_path_factory.mktemp("runs") / "tiny", {STEP: model}, pair)
 
     return make
@@ -168,9 +163,7 @@ def test_generate_translates_as_ours(converted: tuple[TrainedRun, Path]) -> None
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word"])
-def test_its_tokenizers_give_the_same_tokens(
-    make_run: Callable[..., TrainedRun], kind: str
-) -> None:
+def test_its_tokenizers_give_equal_tokens(make_run: Callable[..., TrainedRun], kind: str) -> None:
     """Also for names of special tokens in a text."""
     ours = make_run(kind=kind, norm="pre", tied="all").tokenizers.source
     theirs = to_tokenizer(ours, 97)
@@ -200,18 +193,10 @@ def test_written_spacing_is_that_of_our_decoder() -> None:
 @pytest.mark.parametrize(
     ("changes", "step", "message"),
     [
-        (
-            PRE | {"final_norm": False},
-            None,
-            "norms before .* none at the end .* like all .* has one",
-        ),
+        (PRE | {"final_norm": False}, None, "norms before .* none at the end .* all .* has one"),
         (POST | {"final_norm": True}, None, "norms after .* others at the end .*: Marian has none"),
         ({"d_k": 5}, None, "a head is d_k = 5 wide, .* converted: .* 2 heads and d_model = 14"),
-        (
-            {"own": True, "tied": "output"},
-            None,
-            r"different sizes, \d+ and \d+ tokens, .* one size",
-        ),
+        ({"own": True, "tied": "output"}, None, r"different sizes, \d+ and \d+ tokens, .*one size"),
         ({"tied": "all"}, 7, "no weights of step 7; there are those of: 3"),
     ],
 )
@@ -260,28 +245,6 @@ def test_all_steps_become_a_folder_of_the_trainer(
         one, other = (run.load(step).model for run in (back, trained_run))
         expected = translate(other, trained_run.tokenizers, TEXTS)
         assert translate(one, back.tokenizers, TEXTS) == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--run", "none"], "error: no run named 'none'"),
-        (["--run", "tiny", "--step", 4], "error: .*no weights of step 4"),
-    ],
-)
-def test_bad_arguments_are_named(
-    command: Command, trained_root: Path, tmp_path: Path, arguments: list[object], message: str
-) -> None:
-    given = ["to-transformers", *arguments, "--checkpoints", trained_root, tmp_path / "o"]
-    with pytest.raises(SystemExit, match=message):
-        command("convert", *given)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_help_needs_no_transformers() -> None:
-    code = "import sys, headwise.model.convert; print('transformers' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 THEIRS_ALONE = """

@@ -78,9 +78,7 @@ def test_words_are_the_written_ones(tokenizers: PretrainedTokenizers) -> None:
     assert [word for word in words if word] == written  # special tokens are decoded as nothing
 
 
-def test_special_tokens_are_words_with_their_names(
-    tokenizers: PretrainedTokenizers, theirs: Any
-) -> None:
+def test_special_tokens_are_words_by_name(tokenizers: PretrainedTokenizers, theirs: Any) -> None:
     ids = tokenizers.encode_target(SPANISH)
     tokens, spans = tokenizers.target.tokens(ids), tokenizers.target.words(ids)
     assert tokens[-1] == (theirs.eos_token or theirs.sep_token)
@@ -204,9 +202,8 @@ def test_choices_are_those_of_tokenizer_and_configuration(make_folder: MakeFolde
 
     assert choices("marian").prefixes == (">>spa<< ", ">>cat<< ")
     assert choices("t5").prefixes == ("translate English to Spanish: ",)
-    assert (
-        choices("nllb").sources == choices("nllb").targets == ("eng_Latn", "fra_Latn", "spa_Latn")
-    )
+    nllb = choices("nllb")
+    assert nllb.sources == nllb.targets == ("eng_Latn", "fra_Latn", "spa_Latn")
     assert {"en_XX", "es_XX", "fr_XX"} < set(choices("mbart").targets)
     assert {"en", "es", "zh"} < set(choices("m2m_100").sources)
     for name in ("marian_separate", "bart"):

@@ -188,15 +188,9 @@ def test_a_training_sample_depends_on_the_seed_only(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (
-            lambda _: first_distinct(FEW, 1_000, max_tokens=4),
-            "1,000 pairs .* at most 4 .*, got 5; ask",
-        ),
+        (lambda _: first_distinct(FEW, 1_000, max_tokens=4), "1,000 pairs .* at most 4 .*, got 5"),
         (lambda _: held_back(corpus(1, each=9)), r"a\.tsv: expected at least two .* got 1; give"),
-        (
-            lambda _: held_back(corpus(9), target="en"),
-            "two languages, got 'en' twice; give --valid",
-        ),
+        (lambda _: held_back(corpus(9), target="en"), "two languages, got 'en' twice; give --v"),
         (lambda t: encode_pairs([], t, max_tokens=4), "no pair is left: 0 pairs kept of 0;"),
         (lambda t: encode_pairs(FEW[1:2], t, max_tokens=4), "no pair is left: 0 pairs kept of 1;"),
         (lambda t: encode_pairs(FEW[7:9], t, max_tokens=4), "no pair is left: 0 pairs kept of 2;"),

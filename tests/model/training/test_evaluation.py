@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,12 @@ import torch
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.translation import Decoding
-from headwise.model.files import CheckpointError, append_log, read_log
 from headwise.model.training.data import DataError, Pair
 from headwise.model.training.evaluation import (
-    add_to_log,
     bleu_note,
     cross_entropy,
     evaluate,
     mean_loss,
-    require_milestones,
     score_translations,
 )
 from headwise.model.transformer import Transformer
@@ -63,9 +59,7 @@ def model(trained_run: TrainedRun) -> Transformer:
     return load_weights(trained_run, 3, torch.float64).model
 
 
-def test_loss_is_the_mean_over_all_target_tokens(
-    trained_run: TrainedRun, model: Transformer
-) -> None:
+def test_loss_is_the_mean_over_target_tokens(trained_run: TrainedRun, model: Transformer) -> None:
     tokenizers, total, tokens = trained_run.tokenizers, 0.0, 0
     kept = [PAIRS[0], PAIRS[1], PAIRS[3], PAIRS[5]]  # neither empty nor repeated
     sources = [tokenizers.encode_source(pair.source) for pair in kept]
@@ -194,23 +188,3 @@ def test_bleu_of_short_targets_is_said_to_mean_nothing() -> None:
     note = "BLEU says nothing here and will be 0: no target has 4 words"
     assert str(bleu_note(short)).startswith(note)
     assert bleu_note(long) is None
-
-
-def test_losses_are_written_into_the_rows_of_milestones(tmp_path: Path) -> None:
-    log = tmp_path / "metrics.jsonl"
-    rows = [
-        {"step": 0, "valid_loss": 9.5, "bleu": 0.0},
-        {"step": 5, "tokens": 70, "train_loss": 8.0},
-        {"step": 5, "valid_loss": 8.5, "bleu": 1.0, "train_sample_loss": 3.0},
-        {"step": 9, "valid_loss": 8.25, "bleu": 2.0},
-        {"step": 2_000, "train_loss": 7.0},
-    ]
-    append_log(log, rows)
-    add_to_log(log, {0: {"train_sample_loss": 9.1235}, 5: {"train_sample_loss": 7.5}})
-    samples = ({"train_sample_loss": 9.1235}, {}, {"train_sample_loss": 7.5}, {}, {})
-    assert list(read_log(log)) == [row | new for row, new in zip(rows, samples, strict=True)]
-    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
-    require_milestones(log, [0, 9])
-    message = r"metrics\.jsonl: expected a row with valid_loss for each step, got none for 2,000; "
-    with pytest.raises(CheckpointError, match=message):
-        require_milestones(log, [0, 2_000])

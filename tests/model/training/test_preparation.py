@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,7 @@ from headwise.model.training.preparation import (
     train_sample_of,
 )
 from headwise.model.transformer import Transformer
-
-MakeArguments = Callable[..., TrainArguments]
+from tests.tiny import DATA, tiny_training
 
 
 def prepared(arguments: TrainArguments, *, resume: bool = False) -> Prepared:
@@ -39,10 +37,8 @@ def write(path: Path, *rows: object) -> str:
     return str(path)
 
 
-def test_run_json_has_the_arguments(
-    trained_run: TrainedRun, make_arguments: MakeArguments, tmp_path: Path, data_folder: Path
-) -> None:
-    arguments, info = make_arguments(tmp_path), trained_run.info
+def test_run_json_has_the_arguments(trained_run: TrainedRun, tmp_path: Path) -> None:
+    arguments, info = tiny_training(tmp_path), trained_run.info
     size = trained_run.tokenizers.source.vocab_size
     assert trained_run.tokenizers.shared
     assert info.training == arguments.training
@@ -50,7 +46,7 @@ def test_run_json_has_the_arguments(
     assert info.parameters == sum(p.numel() for p in Transformer(info.model).parameters())
     assert (info.name, info.source_language, info.target_language) == ("tiny", "en", "es")
     train, valid = (
-        load_corpus(str(data_folder / f"{name}.jsonl"), source="en", target="es")
+        load_corpus(str(DATA / f"{name}.jsonl"), source="en", target="es")
         for name in ("train", "valid")
     )
     examples = encode_pairs(train.pairs, trained_run.tokenizers, max_tokens=100)
@@ -70,7 +66,7 @@ def test_run_json_has_the_arguments(
     for side, rows in (("source", examples.sources), ("target", examples.targets)):
         ids = [id for row in rows for id in row]
         assert getattr(trained_run.counts, side) == [ids.count(id) for id in range(size)]
-    joined = prepared(make_arguments(tmp_path, join=0.5, max_tokens=50)).run.info.data
+    joined = prepared(tiny_training(tmp_path, join=0.5, max_tokens=50)).run.info.data
     assert joined is not None
     assert joined.longest_source == 50  # joined pairs are as long as allowed
 
@@ -81,10 +77,7 @@ def test_run_json_has_the_arguments(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"learning_rate": 0.5},
-            "keeps its --training.learning-rate; give --t.*learning-rate 0.02",
-        ),
+        ({"learning_rate": 0.5}, "keeps its --training.learning-rate; give --.*learning-rate 0.02"),
         (
             {"seed": 9, "accumulate": 1},
             "keeps its --training.accumulate, --training.seed; give --training.accumulate 2 "
@@ -98,38 +91,29 @@ def test_run_json_has_the_arguments(
     ],
 )
 def test_settings_of_trained_steps_and_data_cannot_be_changed(
-    make_arguments: MakeArguments,
-    trained_root: Path,
-    tmp_path: Path,
-    data_folder: Path,
-    changes: dict[str, Any] | None,
-    message: str,
+    trained_root: Path, tmp_path: Path, changes: dict[str, Any] | None, message: str
 ) -> None:
     shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
-    arguments = replace(make_arguments(tmp_path, **(changes or {})), resume=True)
+    arguments = replace(tiny_training(tmp_path, **(changes or {})), resume=True)
     if changes is None:
-        arguments = replace(arguments, train=str(data_folder / "valid.jsonl"))
+        arguments = replace(arguments, train=str(DATA / "valid.jsonl"))
     with pytest.raises(CheckpointError, match=message):
         main(arguments)
     before, after = (root / "tiny" / "run.json" for root in (trained_root, tmp_path))
     assert after.read_bytes() == before.read_bytes()
 
 
-def test_other_columns_of_the_same_file_are_refused(
-    make_arguments: MakeArguments, tmp_path: Path
-) -> None:
+def test_other_columns_of_the_same_file_are_refused(tmp_path: Path) -> None:
     """Swapped columns would reverse the direction of the translation during training."""
     rows = [{"en": "a cat" + " y" * n, "es": "un gato", "fr": "un chat"} for n in range(6)]
     file = write(tmp_path / "data.jsonl", *rows)
-    arguments = replace(make_arguments(tmp_path), train=file, valid=file, columns=("en", "es"))
+    arguments = replace(tiny_training(tmp_path), train=file, valid=file, columns=("en", "es"))
     prepared(arguments)
     with pytest.raises(CheckpointError, match=r"the pairs are not .* the same --columns, --leave"):
         prepared(replace(arguments, columns=("es", "en")), resume=True)
 
 
-def test_what_must_not_be_seen_is_left_out_and_stays_so(
-    make_arguments: MakeArguments, tmp_path: Path
-) -> None:
+def test_what_must_not_be_seen_is_left_out_and_stays_so(tmp_path: Path) -> None:
     """Test data in the languages of the training, and samples, which have other columns."""
     words = ("cat", "dog", "cow", "hen", "pig", "fox")
     train = write(
@@ -138,7 +122,7 @@ def test_what_must_not_be_seen_is_left_out_and_stays_so(
     test = write(tmp_path / "test.jsonl", {"en": "a DOG", "es": "otro"})
     samples = write(tmp_path / "samples.jsonl", {"source": "other", "reference": "¡Él, pig!"})
     arguments = replace(
-        make_arguments(tmp_path), train=train, valid=train, leave_out=(test, samples)
+        tiny_training(tmp_path), train=train, valid=train, leave_out=(test, samples)
     )
     begun = prepared(arguments)
     assert [pair.source for pair in begun.examples.pairs] == [
@@ -164,28 +148,24 @@ def test_what_must_not_be_seen_is_left_out_and_stays_so(
         load_data(replace(arguments, leave_out=(train,)))
 
 
-def test_a_converted_run_cannot_be_resumed(
-    trained_root: Path, make_arguments: MakeArguments, tmp_path: Path
-) -> None:
+def test_a_converted_run_cannot_be_resumed(trained_root: Path, tmp_path: Path) -> None:
     shutil.copytree(trained_root / "tiny", tmp_path / "tiny")
     info = open_trained_run("tiny", root=tmp_path).info
     write_info(tmp_path / "tiny", replace(info, training=None, data=None))
     with pytest.raises(CheckpointError, match="converted from a file of weights, so that its"):
-        main(replace(make_arguments(tmp_path), resume=True))
+        main(replace(tiny_training(tmp_path), resume=True))
 
 
 # What is said of the data
 
 
-def test_sentences_too_long_to_measure_are_found_before_the_training(
-    make_arguments: MakeArguments, tmp_path: Path
-) -> None:
+def test_sentences_too_long_to_measure_are_found_before_the_training(tmp_path: Path) -> None:
     """Validation sentences that are too long are left out; given samples are refused."""
     texts = ("a " * 70, "a cat")
     valid = write(tmp_path / "valid.jsonl", *({"en": text, "es": "b"} for text in texts))
     samples = tmp_path / "samples.jsonl"
     write(samples, *({"source": text, "reference": ""} for text in texts))
-    arguments = replace(make_arguments(tmp_path), valid=valid)
+    arguments = replace(tiny_training(tmp_path), valid=valid)
     message = r"samples\.jsonl: expected at most 61 tokens, got 7. in"
     with pytest.raises(DataError, match=message):
         prepared(replace(arguments, samples=samples))
@@ -193,14 +173,12 @@ def test_sentences_too_long_to_measure_are_found_before_the_training(
     assert [sample.source for sample in prepared(arguments).samples] == ["a cat"]
 
 
-def test_what_was_chosen_for_the_person_is_said(
-    make_arguments: MakeArguments, tmp_path: Path
-) -> None:
+def test_what_was_chosen_for_the_person_is_said(tmp_path: Path) -> None:
     """What is held back, how long pairs may be, the vocabulary, and that BLEU will be 0."""
     data = tmp_path / "data.tsv"
     rows = [f"{n}\tno {n}" for n in range(100, 140)]
     data.write_text("\n".join(["en\tes", "9\t" + "a " * 70, *rows]))
-    arguments = replace(make_arguments(tmp_path), train=str(data), valid=None, rarest_token=20)
+    arguments = replace(tiny_training(tmp_path), train=str(data), valid=None, rarest_token=20)
     begun = prepared(arguments)
     size = begun.run.tokenizers.source.vocab_size
     assert begun.notes[1:] == [
@@ -258,8 +236,6 @@ def test_single_tokens_of_frequent_words_are_no_reason_to_warn() -> None:
     assert len(describe_vocabulary(tokenizers, pairs[:38], rarest=0)) == 2
 
 
-def test_rare_words_stay_in_a_vocabulary_of_words(
-    make_arguments: MakeArguments, tmp_path: Path
-) -> None:
-    begun = prepared(replace(make_arguments(tmp_path), tokenizer="word", rarest_token=20))
+def test_rare_words_stay_in_a_vocabulary_of_words(tmp_path: Path) -> None:
+    begun = prepared(replace(tiny_training(tmp_path), tokenizer="word", rarest_token=20))
     assert begun.run.tokenizers.source.unknown("The cat sleeps.") == []

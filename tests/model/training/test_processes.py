@@ -24,8 +24,8 @@ from headwise.model.training.options import TrainArguments
 from headwise.model.training.processes import ALONE, Processes, join_processes
 from headwise.model.training.resume import latest_resume_step
 from tests.floats import rounding
+from tests.tiny import flags_of, tiny_training
 
-MakeArguments = Callable[..., TrainArguments]
 StartTwo = Callable[..., list[tuple[int | None, str]]]
 
 ROOT = Path(__file__).parents[3]
@@ -64,13 +64,13 @@ train.program()
 
 
 @pytest.fixture(scope="module")
-def arguments(make_arguments: MakeArguments) -> Callable[[Path], TrainArguments]:
+def arguments() -> Callable[[Path], TrainArguments]:
     """A training without dropout whose batches have from one row to seven, pairs joined or not."""
 
     def make(root: Path) -> TrainArguments:
         changes = {"steps": STEPS, "batch_tokens": 41, "milestones": (0, 9), "resume_every": 10}
         changes |= {"join": 0.2, "replace": 0.5}
-        made = make_arguments(root, **changes)
+        made = tiny_training(root, **changes)
         return replace(made, model=replace(made.model, dropout=0.0))
 
     return make
@@ -87,7 +87,7 @@ def alone(
 
 
 @pytest.fixture
-def start_two(to_flags: Callable[[TrainArguments], list[str]], run_forked: StartTwo) -> StartTwo:
+def start_two(run_forked: StartTwo) -> StartTwo:
     """Start two processes as on two machines: no launcher tells one that the other ended.
 
     One may be sent a signal in one of its batches. Exit status of each, and what it said.
@@ -104,7 +104,7 @@ def start_two(to_flags: Callable[[TrainArguments], list[str]], run_forked: Start
             environment = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             environment |= {"RANK": str(index), "LOCAL_RANK": str(index), "OMP_NUM_THREADS": "1"}
             program = PROGRAM.format(
-                argv=["train", *to_flags(arguments), *["--resume"] * arguments.resume],
+                argv=["train", *flags_of(arguments), *["--resume"] * arguments.resume],
                 environment=environment,
                 call=call if index == victim else 0,
                 number=int(number),
@@ -132,14 +132,13 @@ def same_curve(one: TrainedRun, other: TrainedRun) -> None:
 
 def test_two_processes_compute_the_same_steps_as_one(
     arguments: Callable[[Path], TrainArguments],
-    to_flags: Callable[[TrainArguments], list[str]],
     datasets_cache: Path,
     alone: TrainedRun,
     tmp_path: Path,
 ) -> None:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
     finished = subprocess.run(
-        [sys.executable, *torchrun, "headwise.model.train", *to_flags(arguments(tmp_path))],
+        [sys.executable, *torchrun, "headwise.model.train", *flags_of(arguments(tmp_path))],
         capture_output=True,
         text=True,
         check=False,

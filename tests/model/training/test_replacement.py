@@ -40,18 +40,13 @@ PLACES: list[tuple[str, str, list[tuple[str, str, str]]]] = [
     ("Anna is 12.", "Anna tiene 12.", [("name", "Anna", "Anna"), ("number", "12", "12")]),
     # What is in one sentence only, ordinary words, and parts of something else.
     ("I saw Anna.", "La vi.", []),
-    ("Anna saw Anna.", "Anna la vio.", []),
-    ("A dog", "A casa", []),
     ("USA", "USA", []),
     ("No, thanks.", "No, gracias.", []),
-    ("anna", "anna", []),
     ("It is 1,500.", "Son 1,500.", []),
-    ("It is 15.", "Son 51.", []),
     ("the 7th day", "el 7th", []),
     ("H2O", "H2O", []),
     ("version 1.2.3", "versión 1.2.3", []),
     ("twenty-two", "veinte dos", []),
-    ("Three dogs", "los perros", []),
     ("", "", []),
 ]
 
@@ -136,9 +131,7 @@ def test_both_sentences_get_the_same_replacements(sentences: tuple[str, str], se
         (("12!", "¡12!"), ("12!", "¡12!")),
     ],
 )
-def test_somebody_is_addressed_before_the_sentence(
-    pair: tuple[str, str], after: tuple[str, str]
-) -> None:
+def test_somebody_is_addressed_first(pair: tuple[str, str], after: tuple[str, str]) -> None:
     ordinary = common_words(["where dónde aquí is am"])
     changed = addressed(*pair, is_common=ordinary, generator=random.Random(0))
     name = draw_name(random.Random(0))
