@@ -128,6 +128,9 @@ _CHART = """() => {
     const [gd] = charts;
     return charts.length === 1 && gd._fullData ? (EXPRESSION) : undefined;
 }"""
+FRAMES = """[...gd.closest('[class*="-box "]').querySelectorAll('.chosen i')]
+    .map(each => JSON.parse(each.dataset.frame)).map(({y0, y1}) => [y0, y1])"""
+"""Where the frames that lie over a chart begin and end, from its top."""
 _LABELS = """(() => {
     const unescape = text => {
         const field = document.createElement('textarea');

@@ -16,7 +16,7 @@ from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.theme import LIGHT, weight_colour
 from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.records.trace import Floats, Trace
-from tests.browser.driver import App, Motion, Traced, asked, rgb, short_label, step_label
+from tests.browser.driver import FRAMES, App, Motion, Traced, asked, rgb, short_label, step_label
 
 pytestmark = pytest.mark.release
 
@@ -50,8 +50,7 @@ def expect_step(app: App, trace: Trace, at: int) -> None:
     app.expect_field("at", step_label(trace, at))
     top = np.exp(trace.predictions.top_log_probability[at])
     app.expect_drawn("top_tokens", top, values="x")
-    frames = "gd.layout.shapes.filter(each => each.type === 'rect').map(({y0, y1}) => [y0, y1])"
-    app.expect_read("large", frames, [[at - 0.5, at + 0.5]])
+    app.expect_read("large", FRAMES, [[at - 0.5, at + 0.5]])
     tokens = app.page.locator(".st-key-loop bdi")
     expected = [*token_labels(trace.consumed)[: at + 1], token_labels(trace.predicted)[at]]
     expect(tokens).to_have_text(expected)

@@ -19,7 +19,7 @@ from headwise.viz_app.components.printing import LETTERS, printed_width
 from headwise.viz_app.figures.theme import DARK, LIGHT, Theme, other_theme, theme_named
 from headwise.viz_app.trace.saved import metadata, read_trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.browser.driver import App, NewApp
+from tests.browser.driver import FRAMES, App, NewApp
 from tests.floats import assert_near
 
 SENTENCE = "We saw three black cats on the white roof."
@@ -87,12 +87,12 @@ def test_a_picture_is_of_its_paper_without_marks_and_with_legible_letters(
 ) -> None:
     app = new_app(color_scheme=scheme)
     app.open("/training", run="copy", training="heads", printed="170", q="c a f", paper=paper)
-    app.expect_read("head_matrix", "gd.layout.shapes.length", 1)
+    app.expect_read("head_matrix", f"{FRAMES}.length", 1)
     picture = saved(app, "head_matrix")
     expect_printable(picture, "170", theme_named(paper))
     assert app.read("head_matrix", "gd.data[0].colorbar.title.text") in words(picture)
     # What is on the screen stays as it was.
-    app.expect_read("head_matrix", "gd.layout.shapes.length", 1)
+    app.expect_read("head_matrix", f"{FRAMES}.length", 1)
     app.expect_read("head_matrix", "gd.layout.font.color", theme_named(scheme).text)
 
 
@@ -102,7 +102,7 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
 ) -> None:
     app = new_app(color_scheme="dark")
     app.open("/", q=SENTENCE, printed="85", special="false", renormalised="true")
-    app.expect_read("mosaic", "gd.layout.shapes.length", 1)
+    app.expect_read("mosaic", f"{FRAMES}.length", 1)
     picture = saved(app, "mosaic")
     expect_printable(picture, "85")
     assert {"weight (√ scale)", "0.5", "head 4", "layer 3"} <= words(picture)

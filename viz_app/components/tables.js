@@ -51,26 +51,40 @@ function offer(chart, marks, tiled) {
   if (!place || !chart._fullData) return;
   if (seen.get(chart) === chart._fullData) {
     place.querySelector(":scope > .chart-tools > .chart-table")?.draw(); // its table may be of a chart that went since
+    showChosen(chart, place, marks);
     return;
   }
   seen.set(chart, chart._fullData);
   chart.dataset.tabled = "true";
   place.dataset.tools = ""; // until now the style of the page has kept room for them
-  const tables = tablesOf(chart, marks, tiled);
+  const tables = tablesOf(chart, place, marks, tiled);
   if (!tables.length) {
     place.querySelector(":scope > .chart-tools")?.remove();
     return;
   }
   walk(chart, place, () => tables.find((table) => table.isMap));
+  shown.delete(place);
   showChosen(chart, place, marks);
   const now = () => [...place.querySelectorAll(".js-plotly-plot")].at(-1);
-  const tablesNow = () => (now()?._fullData ? tablesOf(now(), marks, tiled) : []);
+  const tablesNow = () => (now()?._fullData ? tablesOf(now(), place, marks, tiled) : []);
   offerTable(place, tablesNow, () => now()?.querySelector(".modebar-btn")?.click());
 }
 
+// The frames around what is chosen: most lie over the chart.
+const framesOf = ({ layout }, place, marks) => [
+  ...(layout.shapes ?? []).filter(({ name }) => marks.includes(name)),
+  ...[...place.querySelectorAll(".chosen i")].map(({ dataset }) => JSON.parse(dataset.frame)),
+];
+
+const shown = new WeakMap(); // place → the frame that was scrolled to
+
 // Scrolls a chart that is wider than its place as little as is needed to see the chosen column.
-function showChosen({ layout, _fullLayout: { xaxis } }, place, marks) {
-  const chosen = layout.shapes?.find(({ name, xref = "x", x0, x1 }) => marks.includes(name) && xref === "x" && x1 > x0);
+function showChosen(chart, place, marks) {
+  const { xaxis } = chart._fullLayout;
+  const chosen = framesOf(chart, place, marks).find(({ xref, x0, x1 }) => (xref ?? "x") === "x" && x1 > x0);
+  const before = shown.get(place), now = JSON.stringify([chosen?.x0, chosen?.x1, place.clientWidth]);
+  shown.set(place, now);
+  if (now === before) return;
   if (!chosen || !xaxis?.d2p) return;
   const [left, right] = [chosen.x0, chosen.x1].map((x) => xaxis._offset + xaxis.d2p(x));
   if (right - left < place.clientWidth && right > place.clientWidth) place.scrollLeft = right - place.clientWidth + 8;
@@ -115,7 +129,7 @@ function tilesOf(cells, { tiles, xaxis, yaxis, frame }, { masked, codes }) {
   );
 }
 
-function tablesOf({ _fullData: traces, _fullLayout: full, layout }, marks, tiled) {
+function tablesOf({ _fullData: traces, _fullLayout: full, layout }, place, marks, tiled) {
   const tables = [];
   traces.forEach((trace, index) => {
     if (isMark(trace, marks) || isMask(trace)) return;
@@ -124,7 +138,7 @@ function tablesOf({ _fullData: traces, _fullLayout: full, layout }, marks, tiled
     if (trace.type === "heatmap") {
       const { tiles } = trace.meta ?? {};
       if (tiles) {
-        const frame = layout.shapes?.find(({ name }) => marks.includes(name));
+        const [frame] = framesOf({ layout }, place, marks);
         tables.push(...tilesOf(trace.z, { tiles, xaxis, yaxis, frame }, tiled));
         return;
       }

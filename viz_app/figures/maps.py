@@ -61,10 +61,9 @@ def attention_map(
         if layout["width"] is not None:
             layout["width"] += more
         layout["yaxis"]["ticklabelstandoff"] += _MARK
-        others = [row for row in range(len(weights)) if row != selected]
         shapes += [
             row_marks(marked, len(weights), colour)
-            for marked, colour in ((others, theme.line), ([selected], theme.accent))
+            for marked, colour in ((range(len(weights)), theme.line), ([selected], theme.accent))
         ]
         framed = (selected - 0.5, selected + 0.5)
         shapes.append(

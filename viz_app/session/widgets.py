@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import streamlit as st
 
 from headwise.viz_app.components.printing import printed_width
+from headwise.viz_app.figures.chosen import take_frames
 from headwise.viz_app.figures.early import early_map
 from headwise.viz_app.session.view import WHOLE_PAGE, change_view, control, session, view
 
@@ -155,6 +156,8 @@ def show_figure(
 
     While a session's first page is drawn, a heat map is sent as HTML too, until Plotly can draw it.
 
+    Frames around what is chosen lie over the figure, which is not drawn again for them.
+
     ``alt`` says what it shows, for those who cannot see it. ``name`` is the name of its file when
     it is saved, after run and step; the key if empty. ``on_select`` is called after a click on a
     mark.
@@ -185,6 +188,9 @@ def show_figure(
     figure.layout.update(template=None, datarevision=0, meta=own or made_for, width=None)
     if on_select:
         figure.layout.update(clickmode="event+select", hovermode="closest", dragmode="pan")
+    frames = take_frames(figure)
+    most = f"{own or widest}px" if not fit and (own or made_for) else "100%"
+    pixels = "var(--high)" if fit else f"{figure.layout.height}px"
     with st.container(key=f"{key}-box"):
         st.plotly_chart(
             figure,
@@ -201,10 +207,12 @@ def show_figure(
             selection_mode="points",
             alt=alt,
         )
+        if frames:
+            across = "var(--wide)" if fit else f"min(100%, {most})"
+            placed = f"position:relative;width:{across};height:{pixels}"
+            st.html(f'<div style="{placed}">{frames}</div>')
         if session().draw == 1:
             # Behind the chart, which so stays the first of its place when this is there no more.
-            most = f"{own or widest}px" if not fit and (own or made_for) else "100%"
-            pixels = "var(--high)" if fit else f"{figure.layout.height}px"
             height = f"<style>.st-key-{key}-box {{ --coming: {pixels}; }}</style>"
             early = early_map(figure)
             st.html(height + f'<div style="max-width:{most}">{early}</div>' * bool(early))

@@ -142,7 +142,7 @@ def test_rows_have_marks_to_select_them_and_row_and_column_are_framed() -> None:
         for mark in marks
         if (mark.xref, mark.xanchor, mark.xsizemode) == ("x domain", 0, "pixel")
     }
-    assert middles == {LIGHT.line: ["0", "1", "2", "4"], LIGHT.accent: ["3"]}
+    assert middles == {LIGHT.line: ["0", "1", "2", "3", "4"], LIGHT.accent: ["3"]}
     room = figure.layout.yaxis.ticklabelstandoff
     assert figure.layout.margin.l >= LETTER * max(map(len, AWKWARD)) + room
     assert room >= max(-float(x) for mark in marks for x in re.findall(r"[ML](-\d+)", mark.path))

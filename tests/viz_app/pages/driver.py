@@ -253,6 +253,11 @@ class Page(AppTest):
         found = self.get("plotly_chart")
         return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
 
+    def frames(self, key: str) -> list[dict[str, Any]]:
+        """The frames that lie over a chart, by the ends that they have on its axes."""
+        bodies = beside(self._tree, key)
+        return [json.loads(unescape(each)) for each in re.findall('data-frame="([^"]*)"', bodies)]
+
     def cells(self, key: str) -> np.ndarray:
         """Return the numbers of a heat map."""
         return array(self.charts[key]["data"][0]["z"])
@@ -260,6 +265,17 @@ class Page(AppTest):
     def expect_cells(self, key: str, expected: ArrayLike, **bounds: Any) -> None:
         """Check the numbers of a heat map as ``assert_drawn`` does."""
         assert_drawn(self.cells(key), expected, **bounds)
+
+
+def beside(node: Any, key: str) -> str:
+    """Return the HTML in the same place of the page as a chart."""
+    children = list(getattr(node, "children", {}).values())
+    of = {
+        kind: [each for each in children if each.type == kind] for kind in ("plotly_chart", "html")
+    }
+    if any(chart.proto.id.endswith(f"-{key}") for chart in of["plotly_chart"]):
+        return "".join(each.proto.body for each in of["html"])
+    return "".join(beside(each, key) for each in children)
 
 
 def strings(message: Any) -> Iterator[tuple[str, str]]:

@@ -106,9 +106,8 @@ def test_a_token_of_the_source_frames_its_column(
 ) -> None:
     app = start_page("translate", q=CATS, kind=kind, column=column)
     assert not app.exception
-    shapes = app.charts["large"]["layout"].get("shapes", [])
-    found = [[shape["x0"], shape["x1"]] for shape in shapes if shape.get("yref") == "y domain"]
-    assert found == frames
+    found = app.frames("large")
+    assert [[each["x0"], each["x1"]] for each in found if each["xref"] == "x"] == frames
 
 
 def test_a_token_marks_its_column_or_unmarks_it_or_chooses_its_step(

@@ -75,11 +75,13 @@ class Whole:
     def __init__(self, app: Page) -> None:
         """Open the steps."""
         self.charts: dict[str, Any] = {}
+        self.framed: list[dict[str, Any]] = []
         self.captions: list[str] = []
         self.formulas: list[str] = []
         for step in get_args(get_type_hints(InsideChoices)["inside"]):
             app.choose(inside=step)
             self.charts |= app.charts
+            self.framed += app.frames("stages")
             for each in app.caption:
                 self.captions += map(unescaped, (each.value, each.proto.help))
             self.formulas += [each.value.strip("$\n ") for each in app.latex]
@@ -158,7 +160,7 @@ def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> Whole
     colours = drawn["shares"][0]["marker"]["color"]
     assert [at for at, c in enumerate(colours) if colours.count(c) == 1] == [place.head - 1]
 
-    [frame] = page.charts["stages"]["layout"]["shapes"]
+    [frame] = page.framed
     assert (frame["x0"], frame["x1"]) == (key - 0.5, key + 0.5)
     grey = [array(crossed["z"])[0].tolist() for crossed in drawn["stages"][2:]]
     assert grey == ([] if allowed.all() else [(~allowed).tolist()])

@@ -391,9 +391,7 @@ def test_the_likeliest_tokens_of_the_chosen_step(start: Start, run: TrainedRun) 
         one_key = "There is only <s> to look at: each head has all its weight there."
         assert (one_key in app.captions) is ("rows_decoder_self" not in app.charts) is (step == 0)
         assert_drawn(array(app.charts["top_tokens"]["data"][0]["x"]), likeliest(trace, step))
-        [frame] = [
-            each for each in app.charts["large"]["layout"]["shapes"] if each["type"] == "rect"
-        ]
+        [frame] = app.frames("large")
         assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
         beside = [app.button(key=f"next-token-{place}") for place in range(5)]
         labels = [next_token_label(token, spaced=True) for token in trace.top_tokens[step][:5]]

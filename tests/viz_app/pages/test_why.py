@@ -260,9 +260,7 @@ def test_a_click_chooses_the_head_whose_map_is_drawn_and_marks_the_token(
     assert "account_decoder_self" in app.charts
     app = app.choose(answer="parts")
     app.expect_cells("head_map", trace.attention["decoder_self"][1, 0])
-    shapes = app.charts["head_map"]["layout"]["shapes"]
-    framed = [(shape["x0"], shape["x1"]) for shape in shapes if "x0" in shape]
-    assert (0.5, 1.5) in framed
+    assert (0.5, 1.5) in [(each["x0"], each["x1"]) for each in app.frames("head_map")]
     rows = [json.loads(row.proto.json)[0] for row in app.get("bidi_component")]
     assert [row["marked"] for row in rows if "tokens" in row] == [[], [0]]
     drawn, changes = record_calls(monkeypatch, "why", "show_figure"), list[Any]()
