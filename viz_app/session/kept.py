@@ -73,7 +73,8 @@ class Kept:
     def get(self, key: Hashable, compute: Callable[[], Any], *, room_for: int = 0) -> Sized:
         """Return the result for a key, computed by one thread while others that want it wait.
 
-        Large ones leave before it is computed, until there is room for so many bytes.
+        ``room_for`` is its size in bytes, if that is known: large ones leave before it is computed,
+        until there is room for it. (To walk through the objects of a model takes 15 ms.)
         """
         with self._condition:
             while key in self._computed:
@@ -84,14 +85,14 @@ class Kept:
             while self._large and self._large.currsize + room_for > self._large.maxsize:
                 self._large.popitem()
         try:
-            return self._keep(key, compute())
+            return self._keep(key, compute(), room_for)
         finally:
             with self._condition:
                 self._computed.remove(key)
                 self._condition.notify_all()
 
-    def _keep(self, key: Hashable, result: Any) -> Sized:
-        kept = Sized(result, size_of((key, result)))
+    def _keep(self, key: Hashable, result: Any, size: int = 0) -> Sized:
+        kept = Sized(result, size or size_of((key, result)))
         store = self._small if kept.size < min(LARGE, self._small.maxsize) else self._large
         with self._condition, suppress(ValueError):  # it is too large
             self._small.pop(key, None)

@@ -43,9 +43,19 @@ Say = Callable[[str, Head, float], str]
 
 def head_in_words(run: Run, measures: Measures, head: Head) -> tuple[str, str]:
     """Say what is most striking in the measures of a head: in a plain line, and with numbers."""
-    texts = striking_in(run, measures, head).values()
-    name_in = special_tokens_of(run).name_in
-    return name_in(in_a_line(texts)), name_in("; ".join(texts))
+    return heads_in_words(run, measures)(head)
+
+
+def heads_in_words(run: Run, measures: Measures) -> Callable[[Head], tuple[str, str]]:
+    """Return ``head_in_words`` of any head; what they are judged by is read once."""
+    beside, name_in = _beside(run, measures), special_tokens_of(run).name_in
+
+    def say(head: Head) -> tuple[str, str]:
+        values = head_values(measures.values, head)
+        texts = describe_head(values, head.kind, beside=beside(head)).values()
+        return name_in(in_a_line(texts)), name_in("; ".join(texts))
+
+    return say
 
 
 def striking_in(run: Run, measures: Measures, head: Head) -> dict[str, str]:

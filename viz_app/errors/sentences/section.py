@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
 from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
@@ -11,6 +12,7 @@ from headwise.viz_app.errors.sentences.failures import (
     worst_first,
 )
 from headwise.viz_app.records.measures import FAILURES, Measures
+from headwise.viz_app.session.cache import cached
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.measures import measures_of, show_measure_state, targets_of
 from headwise.viz_app.session.panels import panel
@@ -56,7 +58,11 @@ def _show_sentences(selection: Selection, measures: Measures) -> None:
         st.info(about.none)
     with st.expander("How well this order finds them", key="how-well", type="compact"):
         note = special_tokens_of(selection.run).name_in(about.note)
-        compared = compare_with_chrf(figures, scores, sources)
+        compared = cached(
+            "order beside chrF",
+            (np.array([figures, scores]).tobytes(), *sources),
+            lambda: compare_with_chrf(figures, scores, sources),
+        )
         st.caption(escape_markdown(f"{note} {about.blind}") + f"\n\n{compared}")
 
 

@@ -34,10 +34,10 @@ from headwise.viz_app.session.head_choice import chosen_head, head_label
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.measured_heads import (
     errors_note,
-    head_in_words,
-    value_in_words,
+    heads_in_words,
     value_with_error,
     words_note,
+    words_of,
 )
 from headwise.viz_app.session.measures import (
     baselines_note,
@@ -119,6 +119,7 @@ def _show_list(
         low = min(0.0, *(value for _, value in found))
         high = max(0.0, *(value for _, value in found)) or -low or 1.0
     ranks, apart, beside_next = _ranks(selection, measures, name, found)
+    say = heads_in_words(selection.run, measures)
     rows = [
         Row(
             _name(head),
@@ -126,7 +127,7 @@ def _show_list(
                 head_label(head).replace(" ", "\u00a0"),  # which a narrow column would break
                 *([ranks[place]] if ranks else []),
                 Bar(value, value_with_error(selection.run, measures, name, head, value), low, high),
-                head_in_words(selection.run, measures, head)[0],
+                say(head)[0],
             ),
         )
         for place, (head, value) in enumerate(found)
@@ -208,8 +209,9 @@ def _show_chosen(selection: Selection, measures: Measures) -> None:
     run = selection.run
     head = chosen_head(run.description, view())
     _show_examples(selection, measures, head)
+    say = words_of(run, measures)
     lines = [
-        value_in_words(run, measures, name, head, value)
+        say(name, head, value)
         for name, value in head_values(measures.values, head).items()
         if value == value and (name != "distance" or measures.distance_to != measures.step)
     ]
