@@ -76,6 +76,8 @@ def main(arguments: PatchArguments) -> None:
     print(f"{first} against {second}: {found.odds_a:+.4f} in A, {found.odds_b:+.4f} in B")
     if found.nothing_to_restore:
         print("There is nothing to restore: both are the same but for rounding.")
+    elif found.says_nothing:
+        print(f"They hardly differ, and a patch moves them by up to {found.farthest:.3g}.")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial, wraps
 from html import escape
 from typing import Any, ParamSpec, TypeVar
@@ -54,6 +55,16 @@ _MOST_KEYS = 3
 """Keys of the chosen row that are named."""
 
 
+@dataclass
+class Inspected:
+    """The inspector is of this trace and row, unless what is drawn with it says another."""
+
+    trace: Trace | None
+    """Without one it is that of the sentence."""
+    row: int | None = None
+    """The row of a decoder's map; without one it is what was chosen on the page."""
+
+
 def inspecting(draw: Callable[Given, Result]) -> Callable[Given, Result]:
     """Have a function that is given the selection, and perhaps a trace, draw the inspector, too."""
 
@@ -67,15 +78,13 @@ def inspecting(draw: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 @contextmanager
-def inspector(selection: Selection, trace: Trace | None = None) -> Iterator[None]:
-    """Draw the inspector in the sidebar, once what is in the ``with`` block was drawn.
-
-    Its map is over a trace; without one, over that of the sentence.
-    """
+def inspector(selection: Selection, trace: Trace | None = None) -> Iterator[Inspected]:
+    """Draw the inspector in the sidebar, once what is in the ``with`` block was drawn."""
     # First of all: Streamlit keeps a panel a place outside of it only if it draws there every time.
     place = st.sidebar.container(gap="xsmall", key="inspector")
-    yield
-    run = selection.run
+    inspected = Inspected(trace)
+    yield inspected
+    run, trace = selection.run, inspected.trace
     head = chosen_head(run.description, view())
     measures = measures_of(run, [selection.step]).by_step.get(selection.step)
     with place, show_user_errors():
@@ -93,9 +102,10 @@ def inspector(selection: Selection, trace: Trace | None = None) -> Iterator[None
                     trace = shown_trace(selection)
             if trace is not None:
                 grid = make_grid(trace, head.kind)
-                _show_map(selection, trace, head, grid)
+                chosen = _chosen_cell(head, inspected)
+                _show_map(selection, trace, head, grid, chosen)
                 with row:
-                    _say_row(trace, head, grid)
+                    _say_row(trace, head, grid, chosen)
 
 
 def _say_what_it_does(selection: Selection, measures: Measures | None, head: Head) -> None:
@@ -203,7 +213,9 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
             )
 
 
-def _show_map(selection: Selection, trace: Trace, head: Head, grid: Grid) -> None:
+def _show_map(
+    selection: Selection, trace: Trace, head: Head, grid: Grid, chosen: tuple[int | None, ...]
+) -> None:
     """Draw the map of a head, on it a frame around the row and the column that are chosen."""
     weights = trace.attention[head.kind][head.layer, head.head]
     image = head_image(max_pool(weights), allowed=pool_mask(grid.allowed), theme=selection.theme)
@@ -211,7 +223,7 @@ def _show_map(selection: Selection, trace: Trace, head: Head, grid: Grid) -> Non
     frames = "".join(
         f'<i style="{side}:{place / count:.2%};{length}:{1 / count:.2%}"></i>'
         for place, count, side, length in zip(
-            _chosen_cell(head), weights.shape, ("top", "left"), ("height", "width"), strict=True
+            chosen, weights.shape, ("top", "left"), ("height", "width"), strict=True
         )
         if place is not None and place < count
     )
@@ -223,9 +235,9 @@ def _show_map(selection: Selection, trace: Trace, head: Head, grid: Grid) -> Non
     st.html(f'<div class="small-map" {axes}>{picture}{frames}</div>')
 
 
-def _say_row(trace: Trace, head: Head, grid: Grid) -> None:
+def _say_row(trace: Trace, head: Head, grid: Grid, chosen: tuple[int | None, ...]) -> None:
     """Write where the chosen row has most of its weight, and the weight of the chosen cell."""
-    row, column = _chosen_cell(head)
+    row, column = chosen
     weights = trace.attention[head.kind][head.layer, head.head]
     if row is None or row >= len(weights):
         return
@@ -239,11 +251,12 @@ def _say_row(trace: Trace, head: Head, grid: Grid) -> None:
     st.caption(f"**{escape_markdown(grid.rows[row])}**: {', '.join(said)}")
 
 
-def _chosen_cell(head: Head) -> tuple[int | None, int | None]:
+def _chosen_cell(head: Head, inspected: Inspected) -> tuple[int | None, int | None]:
     """Return the row and the column that are chosen on the page, each if one is."""
     shown = view()
     if current_page() == "inside":
         return shown.inside.query, shown.inside.key
     if head.kind == "encoder_self":
         return None, shown.column
-    return shown.at, shown.column if head.kind == "cross" else shown.why.earlier
+    row = shown.at if inspected.row is None else inspected.row
+    return row, shown.column if head.kind == "cross" else shown.why.earlier

@@ -57,7 +57,7 @@ class WhyChoices:
     """What B has in its place."""
     shared_by: Literal["A", "B"] = choice("A", of="sentence", where=_PAIR)
     """Whose target both sentences are given."""
-    parting: int | None = choice(None, of="target step other shared_by", where=_PAIR)
+    parting: int | None = choice(None, of="target step other", where=_PAIR)
     """The step at which two words compete, from 0; None for the one where the two translations
     part."""
     first_word: str = choice("", of="target step other shared_by parting", where=_PAIR)

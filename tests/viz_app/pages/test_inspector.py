@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,17 @@ def said(app: Page) -> str:
 
 def pictures(app: Page) -> list[str]:
     return app.markup("<img alt=")
+
+
+def test_its_row_is_the_step_that_two_sentences_are_asked_about(start_page: Start) -> None:
+    asked = {"why": "two sentences", "other": "The dogs sleep.", "at": "1"}
+    for step in (0, 2):
+        app = start_page("why", **CROSS, **asked, parting=str(step))
+        [picture] = app.markup("small-map")
+        [(top, height)] = re.findall(r"top:([\d.]+)%;height:([\d.]+)%", picture)
+        assert float(top) / float(height) == pytest.approx(step, abs=0.01)
+        [frame] = app.frames("pair_map_A")
+        assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
 
 
 @every_page

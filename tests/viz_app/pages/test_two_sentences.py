@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from headwise.viz_app.why.sentences.patches import (
     run_patching,
 )
 from headwise.viz_app.why.sentences.patching import Patching
+from headwise.viz_app.why.sentences.section import maps as patch_maps
 from headwise.viz_app.why.sentences.section.pair import (
     SentencePair,
     patching_of,
@@ -156,6 +158,22 @@ def test_a_sentence_beside_itself_has_nothing_to_restore(start_page: Start) -> N
     np.testing.assert_array_equal(app.choose(patching=False).cells("pair_difference"), 0)
 
 
+def test_shares_of_next_to_nothing_are_not_drawn(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where parts of B move A's odds far more than all of B does."""
+
+    def nearly_equal(*asked: Any) -> Patching:
+        found = patching_of(*asked)
+        return replace(found, odds_b=found.odds_a + found.farthest / 20)
+
+    monkeypatch.setattr(patch_maps, "patching_of", nearly_equal)
+    app = start_page("why", **AT, **PARTING, patching="true")
+    assert app.errors == []
+    assert any("A and B hardly differ" in each.value for each in app.info)
+    assert not [key for key in app.charts if key.startswith("patch_")]
+
+
 @pytest.mark.parametrize("kind", ["encoder_self", "decoder_self", "cross"])
 def test_maps_stand_side_by_side_and_their_difference_where_tokens_correspond(
     start_page: Start, run: TrainedRun, kind: str
@@ -229,6 +247,9 @@ def test_the_target_of_b_can_be_shared_and_ones_own(start_page: Start, run: Trai
     own = traced(run, OTHER)
     shared = traced(run, CATS, target=own.target_ids)
     app.expect_cells("pair_map_A", shared.attention["cross"][-1, 0])
+    # The step stays where both translations have it.
+    app = start_page("why", **AT, parting="2").choose(shared_by="B").run()
+    assert app.view.why.parting == 2
     app = start_page("why", **AT, target="El perro.")
     forced = traced(run, CATS, target="El perro.")
     app.expect_cells("pair_map_A", forced.attention["cross"][-1, 0])
@@ -245,7 +266,8 @@ def test_a_token_of_either_translation_is_asked_about_with_that_translation(
     assert (rows["pair-A"]["chosen"], rows["pair-B"]["chosen"]) == (1, None)
     for letter, place in (("B", 2), ("A", 0)):
         rows[f"pair-{letter}"]["on_click"](place)
-    assert seen == [{"shared_by": "B", "parting": 2}, {"shared_by": "A", "parting": 0}]
+    # A step of A's is one of the page's own target, which other pages show.
+    assert seen == [{"shared_by": "B", "parting": 2}, {"shared_by": "A", "parting": 0, "at": 0}]
 
 
 def test_at_first_words_are_where_translations_part(start_page: Start, run: TrainedRun) -> None:

@@ -30,6 +30,8 @@ SUBLAYERS = {
 """The sublayers of a layer of each stack, in the order in which they write."""
 _HALF = 0.5
 """Share of the way from A's log-odds to B's; it need not change which word is likelier."""
+_BEYOND = 10
+"""Times as far as B that a patch moves the odds, from which on a share of B's way says nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,17 @@ class Patching(Record):
     def nothing_to_restore(self) -> bool:
         """Whether A and B have the same odds but for rounding, so that there are no shares."""
         return abs(self.odds_b - self.odds_a) <= self.rounding
+
+    @property
+    def farthest(self) -> float:
+        """How far any patch moves the odds from those of A; 0 where there is none."""
+        moved = [abs(odds - self.odds_a) for _, odds in self.named() if math.isfinite(odds)]
+        return max(moved, default=0.0)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether shares are of next to nothing: a patch moves the odds far more than all of B."""
+        return self.farthest > _BEYOND * abs(self.odds_b - self.odds_a)
 
     @property
     def same_answer(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import KIND_NAMES, part_label, token_labels
+from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.session.asked import ask_trace, so_far
 from headwise.viz_app.session.caches import weights_of
@@ -30,6 +30,8 @@ from headwise.viz_app.why.sentences.section.training import show_attributed
 
 _WIDE, _HALF, _SMALL = 620, 420, 190
 """Pixels of maps in a window of 1,280."""
+_SHORT = {"encoder_self": "self", "decoder_self": "self", "cross": "cross", "feed_forward": "FFN"}
+"""Sublayers as narrow columns name them, below the name of their stack."""
 _CONSTRUCTED = {
     "encoder": "the embedding of the only token that differs",
     "decoder": "the decoder's last layer where the odds are read",
@@ -89,7 +91,17 @@ def say_stopped(selection: Selection, pair: SentencePair, quick: Patching) -> No
 
 
 def _show_maps(selection: Selection, pair: SentencePair, found: Patching, names: list[str]) -> None:
-    """Draw the three maps, exact or to first order, and what A becomes under a patch of them."""
+    """Draw the three maps, exact or to first order, and what A becomes under a patch of them.
+
+    Not where B's odds are so near to A's that shares of the difference say nothing.
+    """
+    if found.says_nothing:
+        st.info(
+            "Shares of B's way are not drawn: A and B hardly differ in the odds of these words "
+            f"here (by {abs(found.odds_b - found.odds_a):.3g}), and one part of B alone moves them "
+            f"by up to {found.farthest:.3g}. Ask about another position, or other words."
+        )
+        return
     streams = st.container()
     choice, anew = st.columns([2, 3], gap="medium")  # between the maps: a click there changes it
     with choice:
@@ -148,6 +160,7 @@ def _show_map(
             column_title=titles[1],
             theme=selection.theme,
             width=width,
+            square=True,
             has_bar=has_bar,
         ),
         key=key,
@@ -235,7 +248,7 @@ def _show_parts(selection: Selection, found: Patching, chosen: str) -> None:
         for kind, odds in found.heads.items()
     }
     written = {
-        f"sublayers_{stack}": (f"sublayer of the {stack}", [*map(part_label, names)])
+        f"sublayers_{stack}": (f"sublayer of the {stack}", [_SHORT[name] for name in names])
         for stack, names in SUBLAYERS.items()
     }
     with st.container(key="patched-parts"):

@@ -7,6 +7,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.figures.html import scale_legend
 from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.session.head_choice import choose_head, head_label, map_arguments
 from headwise.viz_app.session.markdown import escape_markdown
@@ -20,8 +21,8 @@ _FEW = 14
 _LOOKS = "A weight says where the head looks, not what it brings from there."
 
 
-def show_pair_maps(selection: Selection, pair: SentencePair) -> None:
-    """Ask for a head and draw its maps."""
+def show_pair_maps(selection: Selection, pair: SentencePair, at: int) -> None:
+    """Ask for a head and draw its maps, the row of a step of the target framed."""
     head = choose_head(selection.run.description)
     kind, layer, number = head
     grids = make_grid(pair.a, kind), make_grid(pair.b, kind)
@@ -33,22 +34,25 @@ def show_pair_maps(selection: Selection, pair: SentencePair) -> None:
     difference = difference_where_corresponding(maps[0], maps[1], rows, columns)
     name = f"{kind}-layer{layer + 1}-head{number + 1}"
     few = len(pair.a.source) <= _FEW
-    width = 300 if few else 440
+    axes = {"width": 300 if few else 440, "square": True}
     with st.container(key="pair-maps" if few else "compared"):
         places = [st.container() for _ in range(3)]
     for letter, place, grid, cells in zip("AB", places, grids, maps, strict=False):
         with place:
             st.markdown(f"**{letter}**: where it looks", help=_LOOKS)
+            drawn = axes | map_arguments(grid, selection.theme)
+            row = None if kind == "encoder_self" else at
             show_figure(
-                attention_map(cells, width=width, **map_arguments(grid, selection.theme)),
+                attention_map(cells, selected=row, **drawn),
                 key=f"pair_map_{letter}",
                 alt=f"{head_label(head)} in sentence {letter}: attention map of {grid.said}",
                 name=f"{name}-{letter}",
             )
+    st.html(scale_legend(selection.theme, "weight", masked=grids[0].allowed is not None))
     with places[2]:
         st.markdown("**B − A**", help=_apart(pair))
         show_figure(
-            difference_map(difference, width=width, **map_arguments(grids[0], selection.theme)),
+            difference_map(difference, **axes, **map_arguments(grids[0], selection.theme)),
             key="pair_difference",
             alt=f"{head_label(head)}: weights in B minus those in A where tokens correspond",
             name=f"{name}-difference",

@@ -89,22 +89,24 @@ def show_attributed(selection: Selection, pair: SentencePair, drawn: Patching) -
         name=f"attribution-of-{shown}-through-training",
         on_select=open_checkpoint,
     )
-    empty = sum(each.nothing_to_restore for each in found)
+    empty = sum(each.nothing_to_restore or each.says_nothing for each in found)
     st.caption(
         "To first order, and so rough where a patch changes much. A click opens a checkpoint."
         + " Grey: a word with another number of tokens in B has no gradient."
         * any(not each.fits for each in drawn.stretches)
-        + f" Grey columns: {empty} at which there is nothing to restore." * bool(empty)
+        + f" Grey columns: {empty} at which A and B hardly differ." * bool(empty)
     )
     if drawn.exact:
         _show_correlations(selection, pair, steps, found)
 
 
 def _shares(found: Patching, names: list[str]) -> Doubles:
-    """Return the shares of some patches; NaN without anything to restore."""
+    """Return the shares of some patches; NaN where A and B hardly differ."""
     odds = dict(found.named())
     values = np.array([odds[name] for name in names])
-    return np.full(values.shape, np.nan) if found.nothing_to_restore else found.restored(values)
+    if found.nothing_to_restore or found.says_nothing:
+        return np.full(values.shape, np.nan)
+    return found.restored(values)
 
 
 def _show_correlations(

@@ -14,7 +14,7 @@ from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session.caches import weights_of
 from headwise.viz_app.session.errors import show_error
-from headwise.viz_app.session.inspector import inspecting
+from headwise.viz_app.session.inspector import Inspected, inspector
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.panels import panel
 from headwise.viz_app.session.selection import Selection
@@ -41,12 +41,18 @@ if TYPE_CHECKING:
 
 _LONGEST = 60
 """Most characters of a sentence above its translation."""
+_HARDLY = 0.05
+"""Change of log-odds below which a ratio, to one digit behind the point, is 1."""
 
 
 @panel("two sentences")
-@inspecting
 def show_two_sentences(selection: Selection, trace: Trace) -> None:
     """Draw the section."""
+    with inspector(selection, trace) as inspected:
+        _show_pair(selection, trace, inspected)
+
+
+def _show_pair(selection: Selection, trace: Trace, inspected: Inspected) -> None:
     other = _choose_second(selection)
     if not other:
         st.info(
@@ -56,6 +62,7 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
         return
     pair = pair_of(selection, trace, other)
     at = _choose_step(selection, pair, other)
+    inspected.trace, inspected.row = pair.a, at
     st.session_state["files"] = f"headwise-{trace.run}-{trace.step}-pair-{at + 1}"
     *places, said = st.columns([4, 5, 5, 12], gap="small")
     words = _choose_words(selection, pair, at, places)
@@ -77,7 +84,7 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
         show_patching(selection, pair, quick, names)
     else:
         say_stopped(selection, pair, quick)
-        show_pair_maps(selection, pair)
+        show_pair_maps(selection, pair, at)
 
 
 def _choose_second(selection: Selection) -> str:
@@ -178,7 +185,8 @@ def _choose_step(selection: Selection, pair: SentencePair, other: str) -> int:
         for letter, text, own in zip("AB", texts, owns, strict=True):
 
             def ask(place: int, letter: str = letter) -> None:
-                change_view(shared_by=letter, parting=place)
+                row = {"at": place} if letter == "A" else {}  # a step of the page's own target
+                change_view(shared_by=letter, parting=place, **row)
 
             with st.container(gap="xsmall"):
                 forced = letter == "A" and bool(view().target.strip())
@@ -209,12 +217,12 @@ def _choose_words(
     of_a = "yours" if view().target.strip() else "A's"
     with of_shared:
         choose_one(
-            "Both are given",
+            "Target of both",
             ["A", "B"],
             key="shared_by",
             format_func=lambda letter: of_a if letter == "A" else "B's",
-            help="The target that both sentences are given. For one of your own, force a "
-            "translation above.",
+            help="Both sentences are run with one target, A's translation or B's, so that only the "
+            "source differs. For a target of your own, force a translation above.",
         )
     vocabulary = vocabulary_of(selection, "target")
     first = pair.first_words(at)
@@ -275,6 +283,8 @@ def _say_odds(quick: Patching, names: list[str], cap: float | None) -> None:
         said += f", all before the model's cap of its logits at ±{cap:g}."
     elif quick.nothing_to_restore:
         said += "."
+    elif abs(quick.odds_b - quick.odds_a) < _HARDLY:
+        said += ". B hardly changes the ratio of their probabilities."
     else:
         change = abs(quick.odds_b - quick.odds_a)
         digits = 1 if change < 5 else 0
