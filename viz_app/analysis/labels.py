@@ -61,6 +61,16 @@ ONE_TRAINING_NOTE = (
 )
 """What a standard error over sentences does not tell."""
 
+
+def three_digits(value: float, sign: str = "") -> str:
+    """Write a number with three significant digits: 0.0123, 1.20, 57,300.
+
+    ``sign`` is that of a format, such as ``+``.
+    """
+    rounded = float(f"{value:.3g}")
+    return f"{value:{sign}#.3g}" if abs(rounded) < 100 else f"{rounded:{sign},.0f}"
+
+
 _MOST_DIGITS = 6  # behind the point, of the ends of an interval
 
 

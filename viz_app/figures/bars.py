@@ -120,15 +120,17 @@ def signed_colours(values: Sequence[float], theme: Theme) -> list[str]:
 
 
 def signed_text(value: float, limit: float = 1.0) -> str:
-    """Write a signed value with three digits, or more on a scale that ends below 0.1.
+    """Write a signed value with three significant digits, down to the third behind the point.
 
-    Of a smaller one it is written on which side of 0 it is.
+    More are written on a scale that ends below 0.1. Of a smaller value it is written on which side
+    of 0 it is.
     """
     digits = max(3, 2 - math.floor(math.log10(limit)))
     if not value:
         return "0"
     if round(value, digits):
-        return f"{value:+.{digits}f}"
+        size = math.floor(math.log10(abs(float(f"{value:.3g}"))))
+        return f"{value:+,.{min(digits, max(0, 2 - size))}f}"
     least = f"{10.0**-digits:.{digits}f}"
     return f"<{least}" if value > 0 else f">-{least}"
 

@@ -18,6 +18,7 @@ from headwise.viz_app.analysis.labels import (
     marked_words,
     next_token_label,
     numbered,
+    three_digits,
     token_label,
     token_labels,
     token_marks,
@@ -135,3 +136,14 @@ def test_an_interval_has_a_width_or_is_not_written() -> None:
 )
 def test_a_bound_is_rounded_from_what_it_bounds(value: float, above: bool, written: str) -> None:
     assert bound_text(value, above=above) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        *((0.01234, "+0.0123"), (-1.2, "-1.20"), (9.999, "+10.0"), (99.96, "+100")),
+        *((57_322.3, "+57,300"), (0.0, "+0.00")),
+    ],
+)
+def test_numbers_have_three_significant_digits(value: float, written: str) -> None:
+    assert three_digits(value, "+") == written

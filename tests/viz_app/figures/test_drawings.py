@@ -166,7 +166,7 @@ def test_bars_go_down_with_what_is_written_beside_them(limit: float | None, coun
     ("values", "limit", "written"),
     [
         ((0.91234, 0.5), None, ("0.912", "0.500")),
-        ((1.5, 0.0006, 0.0004), 2.0, ("+1.500", "+0.001", "&lt;0.001")),
+        ((1.5, 0.0006, 0.0004), 2.0, ("+1.50", "+0.001", "&lt;0.001")),
         ((-0.0004, 0.0), 2.0, ("&gt;-0.001", "0")),  # small, but not nothing
         ((0.0142, -0.00002), 0.02, ("+0.0142", "&gt;-0.0001")),  # a small scale has more digits
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -64,6 +65,13 @@ def test_against_the_mean_key_what_all_keys_share_is_nothing() -> None:
     assert found.total == near(-20.5)
 
 
+def test_what_the_encoder_wrote_into_a_key_is_told_from_the_decoder() -> None:
+    of_keys = parts(QUERY, KEYS)
+    query = {name.replace("encoder", "decoder"): of for name, of in of_keys.query_parts.items()}
+    terms = [*score_table(replace(of_keys, query_parts=query), 1).terms()]
+    assert "layer 1 × encoder layer 1" in terms
+
+
 def test_the_largest_terms_are_named_with_their_share() -> None:
     told = score_sentence(score_table(parts(QUERY, KEYS), 1))
     assert told == (
@@ -86,7 +94,7 @@ def test_terms_are_summed_by_word_or_place() -> None:
     assert told == "By word or place: token × token +6.00, with what layers wrote +54.00, " + (
         "with biases +17.00."
     )
-    both = ScoreTable(False, ("token", "position"), ("token", "position"), CELLS, None, 3.0)
+    both = ScoreTable(False, ("token", "position"), ("token", "position"), CELLS, None, "", 3.0)
     assert word_or_place(both) == (
         "By word or place: token × token +3.00, position × position +1.00, token × position +2.50."
     )

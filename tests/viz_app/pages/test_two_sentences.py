@@ -92,7 +92,7 @@ def test_maps_are_restored_shares_of_the_exact_passes(start_page: Start, run: Tr
     app = start_page("why", **AT, **PARTING, patching="true")
     assert (app.errors, app.warnings) == ([], [])
     found = run_patching(load_weights(run, 60).model, *patched(run))
-    assert f"**: {found.odds_a:+.3f} after A, {found.odds_b:+.3f} after B" in said(app)
+    assert f"**: {found.odds_a:+#.3g} after A, {found.odds_b:+#.3g} after B" in said(app)
     bound = rounding(np.float32, LOGITS / abs(found.odds_b - found.odds_a))
     for key, odds in {
         "patch_stream_encoder": found.stream_encoder,

@@ -74,7 +74,7 @@ def test_bars_waterfall_and_maps_sum_to_the_log_ratio(start_page: Start, run: Tr
         np.testing.assert_allclose(drawn[:-2, -1], inner.sum(axis=1), atol=bound)
         np.testing.assert_allclose(drawn[-1, :-2], inner.sum(axis=0), atol=bound)
     told = " ".join(each.value for each in app.markdown)
-    assert f"of all parts: {max(bars, key=bars.__getitem__)}, {max(bars.values()):+.3f}" in told
+    assert f"of all parts: {max(bars, key=bars.__getitem__)}, {max(bars.values()):+#.3g}" in told
     few = drawn_bars(app.choose(answer="parts").choose(smallest=1.0), "account_parts")
     assert len(few) < len(bars)
     assert list(few)[-1].endswith("smaller parts")
@@ -118,7 +118,7 @@ def test_a_cell_of_cross_attention_has_the_encoder(start_page: Start, run: Train
     unfolded = start_page("why", **address)
     neurons = drawn_bars(unfolded, "encoder_neurons")
     assert "neuron 5" in neurons
-    of_layer = parts.get("Feed-forward 2")
+    of_layer = parts.get("Encoder feed-forward 2")
     assert of_layer is not None
     assert sum(neurons.values()) == near(of_layer, dtype=np.float32, size=LOGITS)
     assert "encoder_drivers_expand" in unfolded.charts

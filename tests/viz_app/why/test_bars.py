@@ -96,6 +96,14 @@ def test_small_parts_are_one_bar_which_is_last() -> None:
     assert len(largest_bars(parts, 100)) == 4
 
 
+def test_parts_of_the_encoder_say_so() -> None:
+    """Else its feed-forwards would read as those of the decoder."""
+    parts = {"feed_forward.1": 3.0, "encoder_self.1.2": 2.0, "token": 1.0}
+    labels = [bar.label for bar in bars_by_size(parts, 0, encoder=True)]
+    assert labels == ["Encoder feed-forward 1", "Encoder self 1.2", "Encoder token"]
+    assert [bar.name for bar in bars_by_size(parts, 0, encoder=True)] == [*parts]
+
+
 def test_neurons_that_brought_nothing_are_among_the_others() -> None:
     largest = [("3", "neuron 3", 2.0), ("1", "neuron 1", -0.5)]
     assert neuron_bars(NEURONS[1]) == [*largest, ("rest", "1 other", 0.0)]

@@ -27,9 +27,9 @@ SOURCE = Tokens((5, 6), (" uno", " dos"), (Word("uno", 0, 1), Word("dos", 1, 2))
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ([700.0, 500.0], "most of it by “uno” (+700.000)"),
-        ([600.0, 600.0], "the largest part of it by “uno” (+600.000)"),
-        ([1500.0, -300.0], "most by “uno” (+1500.000), of which others take back 300.000"),
+        ([700.0, 500.0], "most of it by “uno” (+700)"),
+        ([600.0, 600.0], "the largest part of it by “uno” (+600)"),
+        ([1500.0, -300.0], "most by “uno” (+1,500), of which others take back 300"),
     ],
 )
 def test_most_of_a_head_is_more_than_half_and_at_most_all(cells: list[float], said: str) -> None:
@@ -38,7 +38,7 @@ def test_most_of_a_head_is_more_than_half_and_at_most_all(cells: list[float], sa
     cross[1, 0] = cells
     parts = replace(made.parts, heads={**made.parts.heads, "cross": cross})
     told = say_largest(trace, replace(made, parts=parts), "**x**")
-    assert told == f"Most for **x** of all parts: Cross 2.1, +1200.000, {said}."
+    assert told == f"Most for **x** of all parts: Cross 2.1, +1,200, {said}."
 
 
 @pytest.mark.parametrize(("sign", "way"), [(1, "for"), (-1, "against")])
@@ -48,7 +48,7 @@ def test_no_head_is_named_where_none_speaks_that_way(sign: int, way: str) -> Non
     parts = replace(made.parts, heads=heads, biases=np.array(sign * 1024.0))
     told = say_largest(trace, replace(made, parts=parts, difference=sign * 1.0), "**x**")
     assert told == (
-        f"Most {way} **x** of all parts: Biases, {sign * 1024:+.3f}. No head speaks {way} it."
+        f"Most {way} **x** of all parts: Biases, {sign * 1024:+,}. No head speaks {way} it."
     )
 
 

@@ -34,6 +34,8 @@ class ScoreTable:
     """(rows, columns)."""
     relative: float | None
     """What relative positions add; None where positions are embedded."""
+    of_keys: str
+    """What tells the key's parts from the query's in words: ``encoder``, of cross-attention."""
     limit: float
     """The largest magnitude in the tables of all keys of the row, with no layer unfolded."""
 
@@ -45,7 +47,7 @@ class ScoreTable:
     def terms(self) -> dict[str, float]:
         """Return all that the total is the sum of, by what people read."""
         found = {
-            f"{group_label(row)} × {group_label(column)}": float(self.cells[y, x])
+            f"{group_label(row)} × {self.of_keys}{group_label(column)}": float(self.cells[y, x])
             for y, row in enumerate(self.rows)
             for x, column in enumerate(self.columns)
         }
@@ -91,8 +93,13 @@ def score_table(
         columns=columns,
         cells=cells[..., key],
         relative=None if relative is None else float(relative[key]),
+        of_keys="encoder " * (_of_encoder(parts.key_parts) and not _of_encoder(parts.query_parts)),
         limit=float(np.abs(grouped(0, 0)[2]).max()) or 1.0,
     )
+
+
+def _of_encoder(names: Mapping[str, Doubles]) -> bool:
+    return any(name.startswith("encoder_self") for name in names)
 
 
 def group_label(name: str) -> str:

@@ -41,17 +41,21 @@ class Bar(NamedTuple):
     value: float
 
 
-def bars_by_size(parts: Mapping[str, float], smallest: float) -> list[Bar]:
+def bars_by_size(
+    parts: Mapping[str, float], smallest: float, *, encoder: bool = False
+) -> list[Bar]:
     """Return the parts by their magnitude, the largest first; small ones together come last.
 
     Args:
         parts: name → value.
         smallest: least magnitude of a bar of its own; the rest is one bar, named, never dropped.
+        encoder: whether they are parts of the encoder, which the label of each then says.
     """
     names = list(parts)
     ordered = [names[place] for place in descending(np.abs([*parts.values()]))]
     large = [name for name in ordered if abs(parts[name]) >= smallest]
-    bars = [Bar(name, part_label(name), parts[name]) for name in large]
+    label = _in_encoder if encoder else part_label
+    bars = [Bar(name, label(name), parts[name]) for name in large]
     if small := [name for name in ordered if abs(parts[name]) < smallest]:
         bars.append(
             Bar(REST, count_of(len(small), "smaller part"), sum(parts[name] for name in small))
@@ -59,10 +63,15 @@ def bars_by_size(parts: Mapping[str, float], smallest: float) -> list[Bar]:
     return bars
 
 
-def largest_bars(parts: Mapping[str, float], most: int) -> list[Bar]:
+def largest_bars(parts: Mapping[str, float], most: int, *, encoder: bool = False) -> list[Bar]:
     """Return the ``most`` largest parts, and those of the same size, as ``bars_by_size`` does."""
     sizes = sorted(map(abs, parts.values()), reverse=True)
-    return bars_by_size(parts, sizes[min(most, len(sizes)) - 1])
+    return bars_by_size(parts, sizes[min(most, len(sizes)) - 1], encoder=encoder)
+
+
+def _in_encoder(name: str) -> str:
+    label = part_label(name)
+    return label if label.startswith("Encoder") else f"Encoder {label.lower()}"
 
 
 def neuron_bars(values: Doubles, chosen: int | None = None) -> list[Bar]:

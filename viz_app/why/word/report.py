@@ -78,7 +78,7 @@ def account_to_html(
         "encoder": drawn(
             "What the encoder put there",
             "What all heads of cross-attention brought together, by what wrote it.",
-            largest_bars(account.from_encoder.sums(), MOST_OF_ENCODER),
+            largest_bars(account.from_encoder.sums(), MOST_OF_ENCODER, encoder=True),
         ),
         "neurons": drawn(
             f"Feed-forward {feed_forward}, by neuron",
@@ -86,13 +86,12 @@ def account_to_html(
             neuron_bars(neurons[feed_forward - 1]),
         ),
     }
-    of_encoder, of_cells = effects["encoder"], bars_by_size(account.from_encoder.sums(), 0.0)
+    of_encoder = effects["encoder"]
+    of_cells = bars_by_size(account.from_encoder.sums(), 0.0, encoder=True)
 
     def row(bar: Bar, wholes: Mapping[str, float]) -> tuple[str, str, str]:
-        own = wholes is of_encoder and not bar.label.startswith("Encoder")
-        label = f"Encoder {bar.label.lower()}" if own else bar.label
         whole = f"{wholes[bar.name]:+.4f}" if bar.name in wholes else ""
-        return label, f"{bar.value:+.4f}", whole
+        return bar.label, f"{bar.value:+.4f}", whole
 
     page = standalone(
         title=f"Why “{word}”, and not “{other}”?",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
+from headwise.viz_app.analysis.labels import KIND_NAMES, three_digits, token_labels
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.session.asked import ask_trace, so_far
 from headwise.viz_app.session.caches import weights_of
@@ -141,7 +141,8 @@ def _show_map(
     hover = np.array(
         [
             [
-                f"{row} · {column}\n{restored} {shares[y, x]:+.3f}\nlog-odds {odds[y, x]:+.3f}"
+                f"{row} · {column}\n{restored} {three_digits(shares[y, x], '+')}\n"
+                f"log-odds {three_digits(odds[y, x], '+')}"
                 for x, column in enumerate(columns)
             ]
             for y, row in enumerate(rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
@@ -34,7 +36,7 @@ def show_pair_maps(selection: Selection, pair: SentencePair, at: int) -> None:
     difference = difference_where_corresponding(maps[0], maps[1], rows, columns)
     name = f"{kind}-layer{layer + 1}-head{number + 1}"
     few = len(pair.a.source) <= _FEW
-    axes = {"width": 300 if few else 440, "square": True}
+    axes: dict[str, Any] = {"width": 300 if few else 440, "square": True}
     with st.container(key="pair-maps" if few else "compared"):
         places = [st.container() for _ in range(3)]
     for letter, place, grid, cells in zip("AB", places, grids, maps, strict=False):

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.labels import three_digits, token_labels
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.session.cache import cached
 from headwise.viz_app.session.caches import weights_of
@@ -61,8 +61,9 @@ def show_attributed(selection: Selection, pair: SentencePair, drawn: Patching) -
     hover = np.array(
         [
             [
-                f"{patch_label(name, columns, tokens)}, checkpoint {step:,}: {shares[y, x]:+.3f}; "
-                f"log-odds in A {each.odds_a:+.2f}, in B {each.odds_b:+.2f}"
+                f"{patch_label(name, columns, tokens)}, checkpoint {step:,}: "
+                f"{three_digits(shares[y, x], '+')}; log-odds in A "
+                f"{three_digits(each.odds_a, '+')}, in B {three_digits(each.odds_b, '+')}"
                 for x, (step, each) in enumerate(zip(steps, found, strict=True))
             ]
             for y, name in enumerate(names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.labels import three_digits, token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.texts import shorten
 from headwise.viz_app.records.trace import Trace
@@ -277,7 +277,8 @@ def _say_same_answer(pair: SentencePair, quick: Patching, names: list[str]) -> N
 def _say_odds(quick: Patching, names: list[str], cap: float | None) -> None:
     a, b = names
     said = (
-        f"Log-odds of **{a}** and **{b}**: {quick.odds_a:+.3f} after A, {quick.odds_b:+.3f} after B"
+        f"Log-odds of **{a}** and **{b}**: {three_digits(quick.odds_a, '+')} after A, "
+        f"{three_digits(quick.odds_b, '+')} after B"
     )
     if cap is not None:
         said += f", all before the model's cap of its logits at ±{cap:g}."
@@ -287,9 +288,8 @@ def _say_odds(quick: Patching, names: list[str], cap: float | None) -> None:
         said += ". B hardly changes the ratio of their probabilities."
     else:
         change = abs(quick.odds_b - quick.odds_a)
-        digits = 1 if change < 5 else 0
-        times = (
-            f"{math.exp(change):,.{digits}f}" if change < 14 else f"10^{change / math.log(10):.1f}"
-        )
+        times = f"10^{change / math.log(10):.1f}"
+        if change < 14:
+            times = three_digits(math.exp(change))
         said += f". B changes the ratio of their probabilities {times} times."
     st.markdown(said)

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from headwise.model.interface import Head, Kind, head_name
 from headwise.viz_app.analysis.grid import make_grid
-from headwise.viz_app.analysis.labels import KIND_NAMES, count_of, token_labels
+from headwise.viz_app.analysis.labels import KIND_NAMES, count_of, three_digits, token_labels
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.records.trace import Trace
@@ -143,16 +143,18 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
         cell = ask_trace(run_cell, selection.run, trace, at, account.instead, *asked)
         token = escape_markdown(token_labels(trace.source)[column])
         st.markdown(
-            f"{head_label(Head(kind, layer, number))} brought {cross[asked]:+.3f} from "
-            f"**{token}**. What it read there was a sum, too: the token, its position, and what "
-            "each head and feed-forward of the encoder had written at this token."
+            f"{head_label(Head(kind, layer, number))} brought "
+            f"{three_digits(cross[asked], '+')} from **{token}**. What it read there was a sum, "
+            "too: the token, its position, and what each head and feed-forward of the encoder had "
+            "written at this token."
         )
     else:
         st.markdown(
-            f"All heads of cross-attention together brought {cross.sum():+.3f}. What they read was "
-            "written by the encoder. Choose a head and mark a source token to see one of its cells."
+            "All heads of cross-attention together brought "
+            f"{three_digits(cross.sum(), '+')}. What they read was written by the encoder. Choose "
+            "a head and mark a source token to see one of its cells."
         )
-    bars = largest_bars((cell or account.from_encoder).sums(), MOST_OF_ENCODER)
+    bars = largest_bars((cell or account.from_encoder).sums(), MOST_OF_ENCODER, encoder=True)
     least = account.limit
     if cell is not None:
         least = float(np.abs(cell.heads["encoder_self"]).max(initial=0.0))

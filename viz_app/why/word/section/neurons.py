@@ -7,7 +7,7 @@ import streamlit as st
 
 from headwise.model.files import CheckpointError
 from headwise.model.ties import first_largest
-from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.labels import three_digits, token_labels
 from headwise.viz_app.components.row_table import Row, TextPart, row_table
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.measuring.tensor_files import neurons_path, read_neurons
@@ -129,12 +129,14 @@ def _choose_neuron(
             clicks=[*("describe this neuron" for _ in names), "the others together"],
         ),
         key=f"{prefix}neurons",
-        alt=f"The neurons of feed-forward {layer} that brought most, as signed bars",
+        alt=f"The neurons of {'encoder ' * bool(prefix)}feed-forward {layer} that brought most, as "
+        "signed bars",
         name=f"{prefix}neurons-{layer}",
         on_select=choose,
     )
     st.caption(
-        f"Activation × what the neuron writes; all {len(values):,} sum to {values.sum():+.3f}. "
+        f"Activation × what the neuron writes; all {len(values):,} sum to "
+        f"{three_digits(values.sum(), '+')}. "
         f"A click describes a neuron.{own}"
     )
     return layer, neuron
@@ -152,14 +154,13 @@ def _show_drivers(
     found = ask_trace(run_drivers, selection.run, trace, at, layer - 1, neuron - 1, source_token)
     stack = "decoder" if source_token is None else "encoder"
     for name, parts in found.items():
+        bars = largest_bars(parts.sums(), _MOST_DRIVERS, encoder=stack == "encoder")
         st.markdown(
-            f"What drove {_INPUTS[name]} of neuron {neuron:,} here, {parts.total:+.3f} in all, on "
-            "a scale of its own:"
+            f"What drove {_INPUTS[name]} of neuron {neuron:,} here, "
+            f"{three_digits(parts.total, '+')} in all, on a scale of its own:"
         )
         show_figure(
-            bar_chart(
-                **bar_arguments(largest_bars(parts.sums(), _MOST_DRIVERS)), theme=selection.theme
-            ),
+            bar_chart(**bar_arguments(bars), theme=selection.theme),
             key=f"{stack}_drivers_{name}",
             alt=f"What drove neuron {neuron} of layer {layer}, as signed bars",
             name=f"{stack}-drivers-{layer}-{neuron}-{name}",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from headwise.model.interface import head_name
-from headwise.viz_app.analysis.labels import count_of, head_of
+from headwise.viz_app.analysis.labels import count_of, head_of, three_digits
 from headwise.viz_app.figures.bars import bar_chart, signed_text
 from headwise.viz_app.figures.parts import waterfall
 from headwise.viz_app.records.trace import Trace
@@ -127,7 +127,7 @@ def _show_bars(
     note = DIRECT
     if marked is not None:
         note += " The framed one is the head whose map is drawn; a click takes another."
-    said = f"The bars sum to {account.parts.total:+.3f}."
+    said = f"The bars sum to {three_digits(account.parts.total, '+')}."
     if wholes:
         note += f" “Whole” is {WHOLE_NOTE}"
         said += (
@@ -150,7 +150,7 @@ def _show_encoder_wholes(
     if not shown:
         st.caption("No part of the encoder has an effect of the chosen size.")
         return
-    bars, smaller = bars_by_size(shown, 0.0), len(wholes) - len(shown)
+    bars, smaller = bars_by_size(shown, 0.0, encoder=True), len(wholes) - len(shown)
     st.markdown("**In the encoder**")
     alt = f"{count_of(len(bars), 'part')} of the encoder with their whole effects, as signed bars"
     marks = _draw(selection, account, bars, wholes, smallest, key="encoder_wholes", alt=alt)

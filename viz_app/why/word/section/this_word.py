@@ -8,7 +8,8 @@ import streamlit as st
 
 from headwise.model.interface import head_name, parse_head
 from headwise.viz_app.analysis.head_ranking import rank_heads
-from headwise.viz_app.analysis.labels import head_of, part_label, token_labels
+from headwise.viz_app.analysis.labels import head_of, part_label, three_digits, token_labels
+from headwise.viz_app.figures.bars import signed_text
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session.errors import show_error
 from headwise.viz_app.session.head_choice import head_label
@@ -121,11 +122,13 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
     names = [f"**{escape_markdown(label)}**" for label in words]
     size, ahead = abs(account.difference), account.difference >= 0
     cap = selection.run.description.logit_cap
-    said = f"{names[0]} {'beats' if ahead else 'is behind'} {names[1]} by {size:.3f} logits"
+    said = (
+        f"{names[0]} {'beats' if ahead else 'is behind'} {names[1]} by {three_digits(size)} logits"
+    )
     if cap is not None:
         said += f", before their cap {cap:g} tanh(logit / {cap:g})"
     elif account.instead is not None:
-        times = f"{math.exp(size):,.1f}" if size < 14 else f"10^{size / math.log(10):.1f}"
+        times = three_digits(math.exp(size)) if size < 14 else f"10^{size / math.log(10):.1f}"
         said += f": {times} times {'as likely' if ahead else 'less likely'}"
     off = power_of_ten(abs(account.deviation))
     st.markdown(
@@ -169,7 +172,7 @@ def say_largest(trace: Trace, account: Account, word: str) -> str:
     largest = max if way == "for" else min
     part = largest(parts, key=parts.__getitem__)
     name = _largest_head(account)
-    said = f"Most {way} {word} of all parts: {part_label(part)}, {parts[part]:+.3f}"
+    said = f"Most {way} {word} of all parts: {part_label(part)}, {signed_text(parts[part])}"
     if parts[name] == 0 or (parts[name] > 0) != (way == "for"):
         return f"{said}. No head speaks {way} it."
     kind, layer, number = parse_head(name)
@@ -180,10 +183,10 @@ def say_largest(trace: Trace, account: Account, word: str) -> str:
     share = cell / (parts[name] or math.inf)
     if 0 < share <= 1:
         what = "most of it" if share > 0.5 else "the largest part of it"
-        read = f"{what} by “{token}” ({cell:+.3f})"
+        read = f"{what} by “{token}” ({signed_text(cell)})"
     else:
-        back = abs(cell - parts[name])
-        read = f"most by “{token}” ({cell:+.3f}), of which others take back {back:.3f}"
+        back = three_digits(abs(cell - parts[name]))
+        read = f"most by “{token}” ({signed_text(cell)}), of which others take back {back}"
     if part == name:
         return f"{said}, {read}."
-    return f"{said}. Of heads: {part_label(name)}, {parts[name]:+.3f}, {read}."
+    return f"{said}. Of heads: {part_label(name)}, {signed_text(parts[name])}, {read}."
