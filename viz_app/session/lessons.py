@@ -22,7 +22,7 @@ from headwise.viz_app.session.caches import Run, log_of, run_named, steps_in
 from headwise.viz_app.session.pairs import pairs_of
 from headwise.viz_app.session.parts import PARTS
 from headwise.viz_app.session.state import CHOICES, View, chosen, decode, parameter_of
-from headwise.viz_app.session.view import change_view, fill_in, view
+from headwise.viz_app.session.view import current_page, fill_in, view
 from headwise.viz_app.session.widgets import PageName, open_page
 
 PLACES = {
@@ -97,6 +97,8 @@ def open_step(name: str, number: int, **choices: Any) -> None:
     What the reader has typed stays, unless the lesson has a sentence of its own. A lesson about a
     particular run opens that run.
     """
+    if view().lesson is None:
+        st.session_state["before_lesson"] = current_page(), view()
     lesson = served_lessons().lessons[name]
     step = lesson.steps[number - 1]
     wanted, words = view_of(step)
@@ -133,11 +135,16 @@ def has_end(lesson: Lesson) -> bool:
 
 
 def leave_lesson(*, finished: bool) -> None:
-    """Leave the lesson that is on, from the callback of a click; to *Learn* from its end."""
-    change_view(lesson=None)
+    """Leave the lesson that is on, from the callback of a click: to *Learn* from its end.
+
+    Else to where it was begun, as it was there; who came by a link stays on the lesson's page.
+    """
+    page, before = st.session_state.pop("before_lesson", (current_page(), view()))
+    kept = ("pictures", "paper", "printed", "lessons")
+    back = {name: chosen(before, name) for name in CHOICES if name not in kept}
     if finished:
-        open_page("learn")
-    st.rerun()
+        page, back = "learn", {}
+    open_page(page, **back | {"lesson": None})
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwise.model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
-from headwise.viz_app.frame import lesson_panel
+from headwise.viz_app.frame import lesson_panel, lessons, slices
 from headwise.viz_app.learn.page import minutes
 from headwise.viz_app.lessons.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
@@ -22,6 +22,7 @@ from headwise.viz_app.session.lessons import check_step, view_of, way_of
 from headwise.viz_app.session.markdown import lesson_markdown
 from headwise.viz_app.session.parts import PARTS
 from headwise.viz_app.session.state import change
+from headwise.viz_app.session.view import change_view
 from headwise.viz_app.why.word.account import run_account
 from tests.imports import ROOT
 from tests.shipped import SHIPPED as SHIPPED_RUNS
@@ -57,7 +58,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def note(page: str, **choices: Any) -> None:
         seen.append(page)
-        lessons.change_view(**choices)
+        change_view(**choices)
 
     monkeypatch.setattr(lessons, "open_page", note)
     monkeypatch.setattr(lessons.st, "rerun", lambda *_: None)
@@ -140,6 +141,15 @@ def test_a_lesson_is_left_and_gone_on_with(start_page: Start) -> None:
     assert "go on at page 3" in app.captions
     app = press(app, "start-rows")
     assert app.address["lesson_step"] == "3"
+
+
+def test_leaving_a_lesson_goes_back_to_what_was_seen_before(start_page: Start) -> None:
+    app = start_page("translate", q=CATS, kind="encoder_self", layer="2", head="3", units="words")
+    before = app.address
+    app = press(app, "first-lesson")
+    assert (app.address["lesson"], "units" in app.address) == ("rows", False)
+    app = press(app, "lesson-leave")
+    assert app.address == before | {"lessons": app.address["lessons"]}
 
 
 @pytest.mark.parametrize(
