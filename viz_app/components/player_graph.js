@@ -9,7 +9,8 @@ const MOST_HEIGHT = 1000; // pixels, where there are so many rows
 const EDGE = 22; // pixels above the first row and below the last
 const [THIN, THICK, BOLD] = [1, 3, 4]; // pixels of the weakest line, the strongest, and the chosen one
 const BEND = 12; // pixels between lines of the same heads, by queries, keys and values
-const BLOCKS = { encoder_self: "encoder", decoder_self: "decoder self", cross: "cross" };
+const ROWS = { encoder_self: "self", decoder_self: "self", cross: "cross" };
+const NAMES = 52; // pixels beside the heads, outside of all lines, in which the rows have their names
 
 export const event = "edge";
 export const label = (data) => `The two stacks as rows of heads, with the ${data.frames.at(-1).edges.length} `
@@ -90,7 +91,7 @@ export function layOut(stage, width) {
   const block = width / 2 - 12;
   stage.height = rows * row + EDGE;
   const place = ([kind, layer, head]) => [
-    (kind === "encoder_self" ? 0 : width - block) + (block * (head + 0.5)) / shapes[kind][1],
+    (kind === "encoder_self" ? NAMES : width - block) + ((block - NAMES) * (head + 0.5)) / shapes[kind][1],
     stage.height - EDGE - row * (2 * layer + (kind === "cross")),
   ];
   stage.places = heads.map(place);
@@ -99,9 +100,11 @@ export function layOut(stage, width) {
     const circle = svgElement("circle", { class: "head", cx: x, cy: y, r: 4.5 });
     circle.append(svgElement("title", {}, stage.data.labels[at]));
     if (head) return [circle];
-    const start = { class: "title", x: kind === "encoder_self" ? 2 : width - block + 2, y: y - 10 };
-    return [circle, svgElement("text", start, `${BLOCKS[kind]} ${layer + 1}`)];
+    const start = { class: "title", x: kind === "encoder_self" ? 2 : width - NAMES + 8, y: y + 4 };
+    return [circle, svgElement("text", start, `${ROWS[kind]} ${layer + 1}`)];
   });
+  const stacks = [["encoder", { x: 2 }], ["decoder", { x: width - 2, "text-anchor": "end" }]];
+  labels.push(...stacks.map(([name, at]) => svgElement("text", { class: "title", y: 14, ...at }, name)));
   stage.lines = svgElement("g");
   const dots = svgElement("g");
   dots.append(...labels);
