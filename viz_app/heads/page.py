@@ -53,7 +53,7 @@ def page(selection: Selection) -> None:
 def _show_section(selection: Selection, measures: Measures, section: str) -> None:
     """Draw a section, below the head that it is about."""
     with nullcontext() if section in _NOT_OF_ONE_HEAD else inspector(selection):
-        if section not in _NOT_OF_ONE_HEAD:
+        if section not in (*_NOT_OF_ONE_HEAD, "atlas"):  # which has it beside the list
             choose_head(selection.run.description)
         for show in _SECTIONS[section]:
             show(selection, measures)

@@ -16,12 +16,13 @@ from headwise.viz_app.session.asked import ask_sentences
 from headwise.viz_app.session.errors import describe_error
 from headwise.viz_app.session.example_rows import marked_row, open_row
 from headwise.viz_app.session.head_choice import chosen_head, head_label
+from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.measures import targets_of
 from headwise.viz_app.session.panels import panel
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.slices import in_slices
 from headwise.viz_app.session.view import change_view, control, view
-from headwise.viz_app.session.widgets import choose_from_list, choose_one
+from headwise.viz_app.session.widgets import choose_from_list, choose_one, show_heading
 
 _NAMES: dict[WantedKeys, str] = {
     "token": "a token",
@@ -43,6 +44,12 @@ _NOTES: dict[WantedKeys, str] = {
 @panel("head_found")
 def show_find(selection: Selection, measures: Measures) -> None:
     """Ask what is looked for, and list the rows that have it."""
+    show_heading("Rows that look at something")
+    of = measures.examples_corpus
+    st.caption(
+        f"A search through the maps of {of.sentences:,} example sentences "
+        f"({escape_markdown(of.name)}), for rows that put much weight on what you name."
+    )
     if view().heads.found_on is None:
         st.button(
             "Search maps",

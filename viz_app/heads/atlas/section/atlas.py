@@ -33,6 +33,10 @@ from headwise.viz_app.session.example_rows import marked_row, open_row
 from headwise.viz_app.session.head_choice import chosen_head, head_label
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.measured_heads import (
+from headwise.viz_app.session.example_rows import marked_row, open_row
+from headwise.viz_app.session.head_choice import choose_head, chosen_head, head_label
+from headwise.viz_app.session.markdown import escape_markdown
+from headwise.viz_app.session.measured_heads import (
     errors_note,
     heads_in_words,
     value_with_error,
@@ -80,10 +84,11 @@ def show_atlas(selection: Selection, measures: Measures) -> None:
             width=130,
             **control("heads_least", "At least", optional=True),
         )
-    listed, head = st.columns([6, 5], gap="medium")
+    listed, chosen = st.columns([6, 5], gap="medium")
     with listed:
         _show_list(selection, measures, name, kind, order, least)
-    with head:
+    with chosen:
+        choose_head(selection.run.description)
         _show_chosen(selection, measures)
 
 
