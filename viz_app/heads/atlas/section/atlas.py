@@ -88,7 +88,8 @@ def show_atlas(selection: Selection, measures: Measures) -> None:
     with listed:
         _show_list(selection, measures, name, kind, order, least)
     with chosen:
-        choose_head(selection.run.description)
+        with st.container(key="atlas-head"):
+            choose_head(selection.run.description)
         _show_chosen(selection, measures)
 
 
