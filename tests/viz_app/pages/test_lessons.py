@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwise.model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
-from headwise.viz_app.frame import lesson_panel, lessons, slices
+from headwise.viz_app.frame import lesson_panel
 from headwise.viz_app.learn.page import minutes
 from headwise.viz_app.lessons.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons

@@ -30,10 +30,6 @@ from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.session.caches import Run
 from headwise.viz_app.session.example_rows import marked_row, open_row
-from headwise.viz_app.session.head_choice import chosen_head, head_label
-from headwise.viz_app.session.markdown import escape_markdown
-from headwise.viz_app.session.measured_heads import (
-from headwise.viz_app.session.example_rows import marked_row, open_row
 from headwise.viz_app.session.head_choice import choose_head, chosen_head, head_label
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.measured_heads import (
