@@ -32,7 +32,7 @@ maps of another checkpoint that is compared with it 141."""
 SMALL_BYTES = 64 * 2**20
 """Most bytes of all small results together, which large ones do not drive out."""
 MODEL_BYTES = 256 * 2**20
-"""Most bytes of all models together; a larger one is kept alone."""
+"""Most bytes of the weights of all models together; a larger one is kept alone."""
 
 
 def cached(
@@ -56,9 +56,9 @@ def cached(
         what: the kind of result, as it is logged; each has keys of its own.
         key: what identifies the result among those of its kind.
         compute: makes the result.
-        model_bytes: size of the result, if it is a model. Models share ``MODEL_BYTES``; one that is
-            larger is kept alone. Others leave before it is loaded, so that memory need not hold
-            both.
+        model_bytes: size of the weights, if the result is a model: to add up all of its objects
+            takes half as long as to decode. Models share ``MODEL_BYTES``; one that is larger is
+            kept alone. Others leave before it is loaded, so that memory need not hold both.
         facts: what is logged of a result, besides the time that it took.
         says: what the page says there, with the seconds, while it takes longer than half of one.
         needs: the most bytes that it takes while it is computed. If they are not free, it waits
@@ -78,7 +78,7 @@ def cached(
         return result
 
     if model_bytes is not None:
-        model: Result = _models().get((what, key), compute_and_log, room_for=model_bytes).result
+        model: Result = _models().get((what, key), compute_and_log, size=model_bytes).result
         return model
     results, name = _results(), (what, key)
     # Also a large result that is there is taken in turn: else pages would hold many that the cache

@@ -70,11 +70,10 @@ class Kept:
         with self._condition:
             return key in self._small
 
-    def get(self, key: Hashable, compute: Callable[[], Any], *, room_for: int = 0) -> Sized:
+    def get(self, key: Hashable, compute: Callable[[], Any], *, size: int | None = None) -> Sized:
         """Return the result for a key, computed by one thread while others that want it wait.
 
-        ``room_for`` is its size in bytes, if that is known: large ones leave before it is computed,
-        until there is room for it. (To walk through the objects of a model takes 15 ms.)
+        Of one whose ``size`` is known before, large ones leave until there is room for it.
         """
         with self._condition:
             while key in self._computed:
@@ -82,17 +81,17 @@ class Kept:
             if kept := self._small.get(key) or self._large.get(key):
                 return self._keep(key, kept.result) if isinstance(kept.result, dict) else kept
             self._computed.add(key)
-            while self._large and self._large.currsize + room_for > self._large.maxsize:
+            while self._large and self._large.currsize + (size or 0) > self._large.maxsize:
                 self._large.popitem()
         try:
-            return self._keep(key, compute(), room_for)
+            return self._keep(key, compute(), size)
         finally:
             with self._condition:
                 self._computed.remove(key)
                 self._condition.notify_all()
 
-    def _keep(self, key: Hashable, result: Any, size: int = 0) -> Sized:
-        kept = Sized(result, size or size_of((key, result)))
+    def _keep(self, key: Hashable, result: Any, size: int | None = None) -> Sized:
+        kept = Sized(result, size_of((key, result)) if size is None else size)
         store = self._small if kept.size < min(LARGE, self._small.maxsize) else self._large
         with self._condition, suppress(ValueError):  # it is too large
             self._small.pop(key, None)
