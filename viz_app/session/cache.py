@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -132,7 +133,7 @@ def drop_unused(everything: bool) -> bool:
 
 def is_cached(what: str, key: Hashable) -> bool:
     """Return whether ``cached`` has a result for a key, and need not compute it."""
-    return (what, key) in _results()
+    return any((what, key) in kept for kept in (_results(), _models()))
 
 
 @st.cache_resource(show_spinner=False)
@@ -148,6 +149,12 @@ def _results() -> Kept:
 def _models() -> Kept:
     """Return the models that the process keeps, of which the last one always fits."""
     return Kept(MODEL_BYTES, alone=True)
+
+
+@st.cache_resource(show_spinner=False)
+def loader() -> Executor:
+    """Return the one thread that loads what will be asked for next."""
+    return ThreadPoolExecutor(1, "loader")
 
 
 @st.cache_resource(show_spinner=False)

@@ -47,6 +47,7 @@ from headwise.viz_app.measuring.tensor_files import HeadMeans as HeadMeans
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 from headwise.viz_app.served import served_models, served_placement
+from headwise.viz_app.session import cache
 from headwise.viz_app.session.cache import cached, is_cached, note_recipe, stamp_if_there, stamp_of
 from headwise.viz_app.session.log import Facts
 from headwise.viz_app.session.turns import stop_if_unwanted
@@ -64,6 +65,8 @@ from headwise.viz_app.trace.sentence import to_tokens as to_tokens
 
 Ids = tuple[int, ...]
 Result = TypeVar("Result")
+_MOST_AHEAD = 6
+"""How many checkpoints ahead another is loaded."""
 
 
 def run_named(name: str, languages: Languages | None = None) -> Run:
@@ -111,8 +114,8 @@ def log_of(folder: Path, name: str) -> Sequence[LogRow]:
     )
 
 
-def checkpoint_of(run: Run, step: int) -> Checkpoint:
-    """Load a checkpoint."""
+def checkpoint_of(run: Run, step: int, *, says: bool = True) -> Checkpoint:
+    """Load a checkpoint; the page ``says`` so if it takes long."""
     path = run.weights_path(step)
     if not path.exists():
         run.load(step)  # raises, naming the steps that are there
@@ -129,8 +132,22 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
         load,
         model_bytes=served_placement().bytes_of(run.parameters),
         facts=lambda checkpoint: {"run": run.name, "step": step, "sha256": checkpoint.sha256[:12]},
-        says=f"Loading the weights of checkpoint {step:,}",
+        says=f"Loading the weights of checkpoint {step:,}" * says,
     )
+
+
+def load_ahead(run: Run, step: int, following: Sequence[int]) -> None:
+    """Have one of the following checkpoints loaded in a thread, if that of this step had to be.
+
+    A thread that reads, hashes or converts weights leaves Python to the thread that decodes, and
+    goes on while the browser draws. It fills no more than half of the models' cache.
+    """
+    path = run.weights_path(step)
+    fit = cache.MODEL_BYTES // 2 // served_placement().bytes_of(run.parameters)
+    ahead = min(fit, _MOST_AHEAD)
+    if is_cached("checkpoint loaded", (str(path), stamp_if_there(path))):
+        for later in following[ahead - 1 : ahead]:  # none if not even one fits
+            cache.loader().submit(checkpoint_of, run, later, says=False)
 
 
 @dataclass(frozen=True)

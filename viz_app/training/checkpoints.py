@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from headwise.viz_app.session.caches import Run
+from headwise.viz_app.session.caches import Run, load_ahead
 from headwise.viz_app.session.errors import USER_ERRORS, describe_error
 from headwise.viz_app.session.log import log_refusal
 from headwise.viz_app.session.selection import Selection
@@ -42,9 +42,11 @@ def at_each(
     problems: dict[int, str] = {}
 
     def compute_all(note_done: NoteDone) -> None:
-        for done, step in enumerate(dict.fromkeys([*first, *coarse_first(steps)]), 1):
+        order = [*dict.fromkeys([*first, *coarse_first(steps)])]
+        for done, step in enumerate(order, 1):
             try:
                 found[step] = compute(step)
+                load_ahead(selection.run, step, order[done:])
             except USER_ERRORS as problem:
                 log_refusal(problem)
                 problems[step] = describe_error(problem)

@@ -310,6 +310,42 @@ def test_models_are_bounded_but_one_is_kept(
     assert held == [False]
 
 
+@pytest.mark.parametrize(
+    ("known", "bound", "expected"),
+    [
+        pytest.param([60], cache.MODEL_BYTES, [60, 0], id="one ahead"),
+        pytest.param([], cache.MODEL_BYTES, [], id="weights that were not needed"),
+        pytest.param([60], 1, [60], id="no two models fit"),
+    ],
+)
+def test_while_checkpoints_are_used_the_next_is_loaded(
+    run: TrainedRun,
+    monkeypatch: pytest.MonkeyPatch,
+    known: list[int],
+    bound: int,
+    expected: list[int],
+) -> None:
+    loaded: list[int] = []
+
+    def load(run: TrainedRun, step: int, dtype: torch.dtype) -> Checkpoint:
+        loaded.append(step)
+        return load_weights(run, step, dtype)
+
+    monkeypatch.setattr(TrainedRun, "load", load)
+    monkeypatch.setattr(cache, "MODEL_BYTES", bound)
+    monkeypatch.setattr(caches, "_MOST_AHEAD", 2)
+    for step in known:
+        caches.checkpoint_of(run, step)
+    caches.load_ahead(run, 60, [20, 0])
+    cache.loader().submit(lambda: None).result()  # behind that
+    caches.load_ahead(run, 60, [20])
+    cache.loader().submit(lambda: None).result()
+    assert loaded == expected
+    if 0 in loaded:
+        caches.checkpoint_of(run, 0)
+        assert loaded == expected
+
+
 def test_pages_get_weights_of_a_short_type(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
