@@ -6,7 +6,8 @@ import { sayAtRest } from "./rest.js";
 const REST = 300; // milliseconds
 
 export default function ({ parentElement, data: [{ seconds }], setTriggerValue }) {
-  const times = { rest: REST, first: 1000 * seconds, again: 1000 * seconds };
+  const wait = 1000 * seconds;
+  const times = { rest: Math.min(REST, wait), unused: REST, first: wait, again: wait };
   const root = parentElement.querySelector(".at_rest");
   const say = () => setTriggerValue("rests", true);
   const dark = matchMedia("(prefers-color-scheme: dark)");

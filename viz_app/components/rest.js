@@ -9,7 +9,8 @@ const LINKS = '[data-testid="stTopNavLink"], [data-testid="stSidebarNavLink"]';
 const HERE = `:is(${LINKS})[aria-current="page"]`;
 const LEFT = '[data-testid="stMain"], [data-testid="stSidebarUserContent"]';
 
-let busy = 0;
+let busy = 0; // when the app has drawn something last
+let used = 0; // when a person has done something last
 let unanswered = -Infinity; // when the server was asked for something, until it says anything
 let leaving = 0; // the interval that looks whether it has begun
 const timers = new WeakMap();
@@ -17,8 +18,11 @@ const timers = new WeakMap();
 const noteBusy = () => {
   busy = performance.now();
 };
+const noteUse = () => {
+  used = performance.now();
+};
 for (const event of ["pointerdown", "keydown", "scroll"]) {
-  document.addEventListener(event, noteBusy, { capture: true, passive: true });
+  document.addEventListener(event, noteUse, { capture: true, passive: true });
 }
 
 // Streamlit shows by nothing on the page that it has asked: only its connection knows.
@@ -57,9 +61,9 @@ document.addEventListener("click", ({ target, button, ctrlKey, metaKey, shiftKey
 addEventListener("popstate", () => leaveFor(location.pathname), { capture: true });
 
 // Calls `say` while `isWanted` says so, at first after some milliseconds and again after some more,
-// whenever the app has rested: it drew nothing, it waits for no answer, and nobody did anything.
-// Returns what ends this.
-export function sayAtRest(root, { rest, first, again }, isWanted, say) {
+// whenever the app has rested: it drew nothing, it waits for no answer, and nobody did anything, for
+// which another time can be given: a click ends some time after it has begun. Returns what ends this.
+export function sayAtRest(root, { rest, unused = rest, first, again }, isWanted, say) {
   clearInterval(timers.get(root)); // Streamlit calls a script again for the same element
   let last = performance.now();
   let due = last + first;
@@ -67,7 +71,8 @@ export function sayAtRest(root, { rest, first, again }, isWanted, say) {
     const now = performance.now();
     if (!document.querySelector(RESTING) || now - last > LATE) noteBusy();
     last = now;
-    if (now < due || now - busy < rest || now - unanswered < PATIENCE || !isWanted()) return;
+    if (now < due || now - busy < rest || now - used < unused) return;
+    if (now - unanswered < PATIENCE || !isWanted()) return;
     due = now + again;
     noteBusy();
     say();

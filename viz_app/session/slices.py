@@ -23,8 +23,8 @@ NoteDone = Callable[[int, int], None]
 """Is told how much of how much is done."""
 SECONDS = 1.0
 """Seconds of a slice."""
-_BETWEEN = 0.05
-"""Seconds until the app may rest between two slices."""
+_BETWEEN = 0.1
+"""Seconds for which the app rests between two slices."""
 
 
 class _PutAsideError(Exception):
