@@ -25,6 +25,9 @@ _WALKED = 1_000
 """Items of a longer list that are looked at to know its size."""
 _OF_A_TOKEN = 256
 """Bytes that a tokenizer in Rust or C++ keeps of a token."""
+_PLAIN = {str, bytes, int, float, bool}
+"""Kinds of objects without parts."""
+_COLLECTIONS = (list, tuple, set, frozenset)
 _OF_THE_PROGRAM = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 """What results refer to, and the program has anyway."""
 
@@ -128,35 +131,37 @@ def size_of(result: object) -> int:
         each, times = todo.pop()
         if id(each) in sizes or isinstance(each, _OF_THE_PROGRAM):
             continue
-        sizes[id(each)] = times * _own_size(each)
         if isinstance(each, np.ndarray):
+            sizes[id(each)] = times * object.__sizeof__(each)
             while isinstance(each.base, np.ndarray):
                 each = each.base
             sizes[each.__array_interface__["data"][0]] = each.nbytes
-        elif storage := getattr(each, "untyped_storage", None):  # a tensor
+            continue
+        sizes[id(each)] = times * sys.getsizeof(each)
+        if storage := getattr(each, "untyped_storage", None):  # a tensor
             sizes[storage().data_ptr()] = storage().nbytes()
+        elif counted := getattr(each, "get_vocab_size", None) or getattr(
+            each, "get_piece_size", None
+        ):
+            sizes[id(each)] += times * _OF_A_TOKEN * counted()
         parts = _parts_of(each)
         if len(parts) > _WALKED:
             times *= len(parts) / _WALKED
             parts = parts[:: len(parts) // _WALKED][:_WALKED]
-        todo += [(part, times) for part in parts]
+        for part in parts:
+            if type(part) in _PLAIN:  # as most are: it would take as long as to read them of a file
+                sizes[id(part)] = times * sys.getsizeof(part)
+            else:
+                todo.append((part, times))
     return round(sum(sizes.values()))
-
-
-def _own_size(each: object) -> int:
-    """Return the bytes of an object without its parts and arrays."""
-    if isinstance(each, np.ndarray):
-        return object.__sizeof__(each)
-    counted = getattr(each, "get_vocab_size", None) or getattr(each, "get_piece_size", None)
-    return sys.getsizeof(each) + (_OF_A_TOKEN * counted() if counted else 0)
 
 
 def _parts_of(each: object) -> Sequence[object]:
     """Return the objects that an object is made of."""
-    if isinstance(each, str | bytes | int | float):
-        return ()
-    if isinstance(each, Mapping):
-        return [*each.keys(), *each.values()]
-    if isinstance(each, list | tuple | set | frozenset):
+    if isinstance(each, dict):
+        return [*each, *each.values()]
+    if isinstance(each, _COLLECTIONS):
         return [*each]
-    return [*getattr(each, "__dict__", {}).values()]
+    if attributes := getattr(each, "__dict__", None):
+        return [*attributes.values()]
+    return [*each, *each.values()] if isinstance(each, Mapping) else ()
