@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -184,6 +184,12 @@ def read_measures(folder: Path, step: int) -> Measures:
     return read_json(path, _File, make, what=what, version=version, within=folder)
 
 
+@lru_cache(maxsize=2)
+def _sentences_in(content: bytes) -> tuple[Sentence, ...]:
+    """Read the example sentences, which all checkpoints of a run share."""
+    return tuple(validate_json(Sentence, line) for line in content.splitlines())
+
+
 def _rebuild(folder: Path, step: int, file: _File) -> Measures:
     if file.step != step:
         raise ValueError(f"its step is {file.step}")
@@ -208,7 +214,7 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
             f"{_sentences_path(folder)}: not the example sentences that were measured; measure "
             "this step again"
         )
-    sentences = tuple(validate_json(Sentence, line) for line in lines.splitlines())
+    sentences = _sentences_in(lines)
     examples = {
         Head(kind, layer, head): tuple(Example(*example) for example in found)
         for kind, layer, head, found in file.examples

@@ -35,7 +35,7 @@ from headwise.viz_app.session.cache import cached, stamp_if_there, stamp_of
 from headwise.viz_app.session.caches import Run
 from headwise.viz_app.session.head_choice import choices_for
 from headwise.viz_app.session.measures import measure_description, measures_of
-from headwise.viz_app.session.vocabulary import special_tokens_of
+from headwise.viz_app.session.vocabulary import SpecialTokens, special_tokens_of
 
 Say = Callable[[str, Head, float], str]
 """Says a value in words, by its measure and head."""
@@ -61,7 +61,7 @@ def heads_in_words(run: Run, measures: Measures) -> Callable[[Head], tuple[str, 
 def striking_in(run: Run, measures: Measures, head: Head) -> dict[str, str]:
     """Return the most striking measures of a head, and what is said of each."""
     values = head_values(measures.values, head)
-    return describe_head(values, head.kind, beside=_beside(run, measures)(head))
+    return describe_head(values, head.kind, beside=_beside(run, measures, _at_step_0(run))(head))
 
 
 def choices_over_training(run: Run, measures: Measures | None, head: Head) -> dict[str, Any]:
@@ -78,12 +78,22 @@ class _Judge(Protocol):
 
 
 def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
-    return words_of(run, measures)(name, head, value)
+    return words_at_each(run, {0: measures})[0](name, head, value)
 
 
-def words_of(run: Run, measures: Measures) -> Say:
-    """Return what says values, by measure and head; what they are judged by is read once."""
-    beside = cache(lambda: _beside(run, measures))
+def words_at_each(run: Run, by_step: Mapping[int, Measures]) -> dict[int, Say]:
+    """Return what says values, by measure and head, at each step; what all need is read once."""
+    first, special = cache(lambda: _at_step_0(run)), cache(lambda: special_tokens_of(run))
+    return {step: _words_of(run, each, first, special) for step, each in by_step.items()}
+
+
+def _words_of(
+    run: Run,
+    measures: Measures,
+    first: Callable[[], Measures | None],
+    special: Callable[[], SpecialTokens],
+) -> Say:
+    beside = cache(lambda: _beside(run, measures, first()))
 
     def say(name: str, head: Head, value: float) -> str:
         if name == "distance" and measures.distance_to == measures.step:
@@ -96,7 +106,7 @@ def words_of(run: Run, measures: Measures) -> Say:
             return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
         [judged_by] = beside()(head, [name]).values() if name in MEASURES else [NO_BASELINES]
         text = describe_value(name, head.kind, value, beside=judged_by)
-        return special_tokens_of(run).name_in(text)
+        return special().name_in(text)
 
     return say
 
@@ -111,9 +121,9 @@ def value_with_error(run: Run, measures: Measures, name: str, head: Head, value:
     return f"{round(value, 3) + 0.0:{form}}"
 
 
-def _beside(run: Run, measures: Measures) -> _Judge:
-    """Find what values are judged by: their errors, an even head's values, and those at step 0."""
-    first, even = _at_step_0(run), even_values(run, measures)
+def _beside(run: Run, measures: Measures, first: Measures | None) -> _Judge:
+    """Find what values are judged by: their errors, an even head's values, ``first`` at step 0."""
+    even = even_values(run, measures)
 
     def of(head: Head, names: Iterable[str] = MEASURES) -> dict[str, Baselines]:
         return {
@@ -168,7 +178,7 @@ def words_by_chance(run: Run, measures: Measures, heads: Sequence[Head]) -> str:
     """Say how many values of some heads have a word, and how many would have one by chance."""
 
     def count() -> WordCounts:
-        beside = _beside(run, measures)
+        beside = _beside(run, measures, _at_step_0(run))
         return count_words((head_values(measures.values, head), beside(head)) for head in heads)
 
     stamps = [stamp_if_there(measures_path(run.folder, step)) for step in (0, measures.step)]

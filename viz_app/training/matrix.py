@@ -23,8 +23,8 @@ from headwise.viz_app.session.measured_heads import (
     Say,
     error_of,
     striking_in,
+    words_at_each,
     words_by_chance,
-    words_of,
 )
 from headwise.viz_app.session.measures import (
     baselines_note,
@@ -128,7 +128,7 @@ def _show_cells(
         st.info(f"There is no value of “{escape_markdown(about.name)}” in these measures.")
         return
 
-    say = {step: words_of(selection.run, measures) for step, measures in by_step.items()}
+    say = words_at_each(selection.run, by_step)
 
     def words(each: Head, step: int, value: float) -> str:
         return say[step](name, each, value) if step in say else "not measured"
@@ -206,7 +206,7 @@ def _show_history(
     run = selection.run
     measured = {step: by_step[step] for step in steps if step in by_step}
     last = list(measured.values())[-1]
-    say = {step: words_of(run, each) for step, each in measured.items()}
+    say = words_at_each(run, measured)
     told = {name: _told(measured, say, name, head) for name in striking_in(run, last, head)}
     rows = [
         f"- **{measure_description(name, run, by_step.values()).name}**: {text}"
