@@ -70,11 +70,9 @@ def serving(host: str = "localhost", port: int = 0, **own: str) -> Iterator[Serv
     ``own`` are variables of its environment. RuntimeError if it does not start.
     """
     options = ("--server.port", str(port), "--server.address", host)
-    # A source file that is edited meanwhile would take its module from the running sessions.
-    command = (*APP, *options, "--server.fileWatcherType", "none")
     with (
         tempfile.TemporaryDirectory() as folder,
-        started(command, Path(folder), host, **own) as server,
+        started((*APP, *options), Path(folder), host, **own) as server,
     ):
         yield server
 

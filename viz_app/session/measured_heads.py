@@ -48,7 +48,8 @@ def head_in_words(run: Run, measures: Measures, head: Head) -> tuple[str, str]:
 
 def heads_in_words(run: Run, measures: Measures) -> Callable[[Head], tuple[str, str]]:
     """Return ``head_in_words`` of any head; what they are judged by is read once."""
-    beside, name_in = _beside(run, measures), special_tokens_of(run).name_in
+    beside = _beside(run, measures, _at_step_0(run))
+    name_in = special_tokens_of(run).name_in
 
     def say(head: Head) -> tuple[str, str]:
         values = head_values(measures.values, head)
@@ -78,7 +79,12 @@ class _Judge(Protocol):
 
 
 def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
-    return words_at_each(run, {0: measures})[0](name, head, value)
+    return words_of(run, measures)(name, head, value)
+
+
+def words_of(run: Run, measures: Measures) -> Say:
+    """Return what says values, by measure and head, of one checkpoint."""
+    return words_at_each(run, {0: measures})[0]
 
 
 def words_at_each(run: Run, by_step: Mapping[int, Measures]) -> dict[int, Say]:
