@@ -192,6 +192,9 @@ def show_figure(
     most = f"{own or widest}px" if not fit and (own or made_for) else "100%"
     pixels = "var(--high)" if fit else f"{figure.layout.height}px"
     with st.container(key=f"{key}-box"):
+        first = session().draw == 1
+        if first:
+            st.html(f"<style>.st-key-{key}-box {{ --coming: {pixels}; }}</style>")
         st.plotly_chart(
             figure,
             theme=None,
@@ -211,11 +214,9 @@ def show_figure(
             across = "var(--wide)" if fit else f"min(100%, {most})"
             placed = f"position:relative;width:{across};height:{pixels}"
             st.html(f'<div style="{placed}">{frames}</div>')
-        if session().draw == 1:
+        if first and (early := early_map(figure)):
             # Behind the chart, which so stays the first of its place when this is there no more.
-            height = f"<style>.st-key-{key}-box {{ --coming: {pixels}; }}</style>"
-            early = early_map(figure)
-            st.html(height + f'<div style="max-width:{most}">{early}</div>' * bool(early))
+            st.html(f'<div style="max-width:{most}">{early}</div>')
 
 
 def _fitted(key: str, margin: Any, *, columns: int, rows: float, least: float, most: float) -> str:

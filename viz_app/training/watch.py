@@ -71,7 +71,7 @@ def _show_frames(
     trace = trace_of(run, selection.step, selection.text, shared.ids)
     grid = make_grid(trace, head.kind, options)
     opens = steps[0] if whole and selection.step == steps[-1] else selection.step
-    above, below = st.container(), st.container()
+    above, below = st.container(key="watched"), st.container()
 
     def compute(step: int) -> tuple[Floats, Frame]:
         weights_of(run, step)  # whose error says what is wrong with the file
