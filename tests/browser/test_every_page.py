@@ -228,7 +228,7 @@ def test_the_chosen_key_is_scrolled_into_sight(new_app: NewApp) -> None:
     app.open("/inside", q=LONG, key=9)
     app.expect(
         """place => visible(place).map(box => {
-            const frame = box.querySelector('.shapelayer path').getBoundingClientRect();
+            const frame = box.querySelector('.chosen i').getBoundingClientRect();
             return frame.right < box.getBoundingClientRect().right && frame.left > 0;
         })""",
         [True],

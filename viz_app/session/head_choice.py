@@ -136,10 +136,7 @@ def choose_clicked_head(key: str, *panels: str, **choices: object) -> None:
     A marker names layer and head, and its kind where the chart has more than one. Panels and other
     choices are as for ``change_view``.
     """
-    # A click on what was clicked last selects nothing: Plotly takes its selection back.
-    last = st.session_state.setdefault("clicked_heads", {})
-    if clicked := clicked_value(key) or last.get(key):
-        last[key] = clicked
+    if clicked := clicked_value(key):
         *kind, layer, head = clicked.split(",")
         choices |= {"layer": int(layer) + 1, "head": int(head) + 1}
         if kind:

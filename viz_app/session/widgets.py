@@ -240,11 +240,14 @@ def _fitted(key: str, margin: Any, *, columns: int, rows: float, least: float, m
 def clicked_value(key: str) -> str | None:
     """Return the customdata of the mark that was clicked in a figure; None without such a mark.
 
-    Call this in the ``on_select`` of ``show_figure``. (A click beside all marks selects none.)
+    Call this in the ``on_select`` of ``show_figure``. (A click on what was clicked last selects
+    nothing: Plotly takes its selection back.)
     """
+    last: dict[str, str | None] = st.session_state.setdefault("clicked", {})
     chosen = st.session_state.get(key)  # none of a figure that is gone meanwhile
-    points = chosen.selection.points if chosen else []
-    return points[0].get("customdata") if points else None
+    if chosen and chosen.selection.points:
+        last[key] = chosen.selection.points[0].get("customdata")
+    return last.get(key) if chosen else None
 
 
 def show_heading(title: str, note: str | None = None) -> None:
