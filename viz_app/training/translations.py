@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from headwise.viz_app.analysis.labels import three_digits
 from headwise.viz_app.components.row_table import Bar, Cell, MarkedText, Row, TextPart, row_table
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.session.cache import cached
@@ -173,7 +174,7 @@ def _show_own(selection: Selection, known_reference: str) -> None:
     scores = iter(_chrf(tuple((one, reference) for one, _ in found.values())) if reference else ())
     lines: dict[int, list[Cell]] = {step: [""] * (3 + bool(reference)) for step in steps}
     for step, (translated, log_probability) in found.items():
-        numbers = [f"{value:,.2f}" for value in (log_probability.sum(), log_probability.mean())]
+        numbers = [three_digits(each) for each in (log_probability.sum(), log_probability.mean())]
         lines[step] = [_translation(selection, translated, reference), *numbers]
         lines[step] += [_score(next(scores))] if reference else []
     titles = ["translation", "log-probability", "per token", *(["chrF"] if reference else [])]

@@ -195,7 +195,7 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
                 column_title=grid.column_title,
                 theme=selection.theme,
                 width=480,
-                square=True,
+                has_bar=False,
             )
             show_figure(
                 figure,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from headwise.model.interface import Description, Kind
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.formulas import feed_forward_formula, multi_head_formula
-from headwise.viz_app.analysis.labels import count_of
+from headwise.viz_app.analysis.labels import count_of, three_digits
 from headwise.viz_app.figures.bars import bar_chart, contribution_bars
 from headwise.viz_app.figures.maps import score_stages, vector_map
 from headwise.viz_app.inside.steps.follow import (
@@ -204,8 +204,8 @@ def show_scores(
         )
         st.caption(
             f"q Kᵀ is (1 × {d_k})({d_k} × {len(columns)}) = 1 × {len(columns)}: a number a key. "
-            f"{added}{why}{mask} The weights sum to {steps.weights.sum():.4f}{beside}. The product "
-            "of the framed key is taken apart below."
+            f"{added}{why}{mask} The weights sum to {three_digits(steps.weights.sum())}{beside}. "
+            "The product of the framed key is taken apart below."
         )
 
 
@@ -218,7 +218,8 @@ def show_contributions(selection: Selection, steps: HeadSteps, key: int, label: 
         "contributions",
         "Which dimensions make this product",
         r"q \cdot k_j = \sum_{i=0}^{d_k - 1} q_i\,k_{j,i}",
-        f"The {len(products)} products for “{escape_markdown(label)}” sum to {products.sum():.3f}. "
+        f"The {len(products)} products for “{escape_markdown(label)}” sum to "
+        f"{three_digits(products.sum())}. "
         f"The largest are of dimensions {', '.join(map(str, most))}, counted from 0: "
         f"{', '.join(f'{products[i]:+.2f}' for i in most)}, of all magnitudes {share:.2f}.",
     ):
