@@ -240,7 +240,7 @@ def read_only() -> Callable[[Path], AbstractContextManager[list[str]]]:
         if not folders or not changes:
             return
         paths = [
-            Path(os.fsdecode(path)) for path in args[:2] if isinstance(path, str | bytes | Path)
+            Path(os.fsdecode(each)) for each in args[:2] if isinstance(each, str | bytes | Path)
         ]
         if any(path.is_relative_to(folders[0]) for path in paths):
             refused.append(f"{event} {paths[0]}")

@@ -72,51 +72,32 @@ SEEN = [("<", asks("")), (">", begins("main")), (">", turns_to("translate"))]
 """A browser has opened the app, and shows its first page, which begins under another name."""
 
 
-@pytest.mark.parametrize(
-    ("then", "expected"),
-    [
-        pytest.param([("<", asks("translate", "menu"))], asks("translate", "menu"), id="no other"),
-        pytest.param(
-            [("<", asks("why")), ("<", asks("translate", "menu"))],
-            asks("why", "menu"),
-            id="before the next page begins",
-        ),
-        pytest.param(
-            [("<", asks("why")), (">", begins("why")), ("<", asks("translate", "menu"))],
-            asks("why", "menu"),
-            id="before the browser hears that it has begun",
-        ),
-        pytest.param(
-            [("<", asks("why")), (">", begins("translate")), ("<", asks("translate", "menu"))],
-            asks("why", "menu"),
-            id="while a part of the page before begins",
-        ),
-        pytest.param(
-            [("<", asks("why")), (">", begins("why")), ("<", asks("translate"))],
-            asks("translate"),
-            id="back to the page before",
-        ),
-        pytest.param(
-            [(">", turns_to("inside")), ("<", asks("inside", "step"))],
-            asks("inside", "step"),
-            id="the app opens another page",
-        ),
-        pytest.param(
-            [(">", begins("inside")), ("<", asks("translate", "menu"))],
-            asks("inside", "menu"),
-            id="behind another page that the app opens",
-        ),
-        pytest.param(
-            [
-                *[("<", asks("gone")), (">", begins("gone")), (">", turns_to("translate"))],
-                ("<", asks("translate", "menu")),
-            ],
-            asks("translate", "menu"),
-            id="where there is no such page",
-        ),
-        pytest.param([(">", bytes(LARGE)), ("<", b"\xff")], b"\xff", id="not a message"),
-    ],
-)
+WHY, MENU = ("<", asks("why")), ("<", asks("translate", "menu"))
+OF_WHY = asks("why", "menu")
+GONE = [("<", asks("gone")), (">", begins("gone")), (">", turns_to("translate"))]
+THEN: dict[str, tuple[list[tuple[str, bytes]], bytes]] = {
+    "no other": ([MENU], MENU[1]),
+    "before the next page begins": ([WHY, MENU], OF_WHY),
+    "before the browser hears that it has begun": ([WHY, (">", begins("why")), MENU], OF_WHY),
+    "while a part of the page before begins": ([WHY, (">", begins("translate")), MENU], OF_WHY),
+    "back to the page before": (
+        [WHY, (">", begins("why")), ("<", asks("translate"))],
+        asks("translate"),
+    ),
+    "the app opens another page": (
+        [(">", turns_to("inside")), ("<", asks("inside", "step"))],
+        asks("inside", "step"),
+    ),
+    "behind another page that the app opens": (
+        [(">", begins("inside")), MENU],
+        asks("inside", "menu"),
+    ),
+    "where there is no such page": ([*GONE, MENU], MENU[1]),
+    "not a message": ([(">", bytes(LARGE)), ("<", b"\xff")], b"\xff"),
+}
+
+
+@pytest.mark.parametrize(("then", "expected"), THEN.values(), ids=THEN)
 def test_a_part_is_asked_of_the_page_that_is_or_will_be_drawn(
     then: list[tuple[str, bytes]], expected: bytes
 ) -> None:
@@ -131,10 +112,8 @@ def test_a_thread_draws_the_page_that_it_was_started_for() -> None:
     """A part of the page before may begin in another thread when the page has begun already."""
     keep_threads_apart()
     pages = PagesManager("script.py")
-    listed = {
-        name: {"page_script_hash": name, "url_pathname": name}
-        for name in ("embeddings", "training")
-    }
+    names = "embeddings", "training"
+    listed = {name: {"page_script_hash": name, "url_pathname": name} for name in names}
     begun, disturbed, drawn = Event(), Event(), []
 
     def draw() -> None:

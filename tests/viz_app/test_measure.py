@@ -148,9 +148,8 @@ def test_costs_by_sentence_sum_to_the_cost(own_root: Path, run: TrainedRun, data
     assert (costs.sha256, costs.corpus) == (measures.sha256, measures.corpus)
     assert costs.places.tolist() == [0, 1, 3, 4]
     pairs = [PAIRS[place] for place in costs.places]
-    assert costs.tokens.tolist() == [
-        len(run.tokenizers.encode_target(target)) - 1 for _, target in pairs
-    ]
+    tokens = [len(run.tokenizers.encode_target(target)) - 1 for _, target in pairs]
+    assert costs.tokens.tolist() == tokens
     model = load_weights(run, 60).model
     for kind in KINDS:
         whole = costs.costs[kind].astype(np.float64).sum(axis=0) / costs.tokens.sum()
@@ -454,19 +453,15 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
         assert _rest(both) == _rest(alone)
         for kind in KINDS:
             pairs = [(both.values[name][kind], alone.values[name][kind]) for name in MEASURES]
-            pairs += [
-                (both.errors[name][kind], found[kind]) for name, found in alone.errors.items()
-            ]
+            pairs += [(both.errors[name][kind], of[kind]) for name, of in alone.errors.items()]
             for there, here in (*pairs, (both.cost_errors[kind], alone.cost_errors[kind])):
                 np.testing.assert_allclose(there, here, **ROUNDED)
         assert both.stages == pytest.approx(alone.stages, abs=most, nan_ok=True)
         assert both.stage_errors == pytest.approx(alone.stage_errors, abs=most, nan_ok=True)
     for each, arrays in kept.items():
         for name, there in arrays_of(each, own_root / "tiny").items():
-            close = (
-                {"rtol": 1e-6, "atol": 1e-7} if each is HeadMeans else {"rtol": 1e-3, "atol": 1e-4}
-            )
-            np.testing.assert_allclose(there, arrays[name], **close)
+            close = (1e-6, 1e-7) if each is HeadMeans else (1e-3, 1e-4)
+            np.testing.assert_allclose(there, arrays[name], *close)
     assert "".join(said).count("step 60: 44 sentences measured") == 1
     by_two = read_measured_pairs(own_root / "tiny")
     assert by_one is not None

@@ -118,9 +118,8 @@ def test_a_training_into_a_read_only_folder(
     root = own_root if resume else own_root.parent
     before = tree(root)
     with read_only(root):
-        said = run_command(
-            "headwise.model.train", *to_flags(make_arguments(root)), *["--resume"] * resume
-        )
+        line = [*to_flags(make_arguments(root)), *["--resume"] * resume]
+        said = run_command("headwise.model.train", *line)
     assert said.startswith(f"error: {root / 'tiny'}: cannot be written (Read-only file system); ")
     assert tree(root) == before
 

@@ -128,10 +128,8 @@ def test_a_page_says_what_was_predicted_at_each_step_with_its_settings(
     assert shown.texts["title"] == shown.texts["h1"] == [trace.source_text]
     assert shown.texts["bdi"] == [*token_labels(trace.source), *token_labels(trace.predicted)]
     colours = f"--text:{theme.text};--muted:{theme.muted};--line:{theme.line}"
-    assert (
-        f"{colours};--accent:{theme.accent};--ground:{theme.background}"
-        in (shown.texts["style"][0])
-    )
+    colours += f";--accent:{theme.accent};--ground:{theme.background}"
+    assert colours in shown.texts["style"][0]
     for part in data_of(shown).values():
         assert part["large"]["layout"]["font"]["color"] == theme.text
 
@@ -178,12 +176,10 @@ def test_pictures_of_an_account(read_html: ReadHtml, trace: Trace, trained: Tran
         np.testing.assert_allclose(
             array(figures[kind]["data"][0]["z"])[-1, -1], cells.sum(), atol=bound
         )
-    np.testing.assert_allclose(
-        bars("encoder").sum(), account.parts.heads["cross"].sum(), atol=40 * bound
-    )
-    np.testing.assert_allclose(
-        bars("neurons").sum(), account.parts.neurons[1].sum(), atol=40 * bound
-    )
+    cross = account.parts.heads["cross"].sum()
+    np.testing.assert_allclose(bars("encoder").sum(), cross, atol=40 * bound)
+    neurons = account.parts.neurons[1].sum()
+    np.testing.assert_allclose(bars("neurons").sum(), neurons, atol=40 * bound)
     assert shown.texts["title"] == ["Why “<b>a”, and not “{{TITLE}}”?"]
     cells = shown.texts["td"]
     rows = {cells[at]: cells[at + 1 : at + 3] for at in range(0, len(cells), 3)}
@@ -192,9 +188,7 @@ def test_pictures_of_an_account(read_html: ReadHtml, trace: Trace, trained: Tran
     assert rows["Token"][1] == ""
     assert float(rows["Cross 2.1"][1]) == pytest.approx(effects["decoder"]["cross.2.1"], abs=1e-4)
     encoder = account.from_encoder.sums()["feed_forward.1"], effects["encoder"]["feed_forward.1"]
-    assert [float(cell) for cell in rows["Encoder feed-forward 1"]] == pytest.approx(
-        encoder, abs=1e-4
-    )
+    assert [*map(float, rows["Encoder feed-forward 1"])] == pytest.approx(encoder, abs=1e-4)
     facts = dict(zip(shown.texts["dt"], shown.texts["dd"], strict=True))
     assert facts["asked"] == "“<b>a” against “{{TITLE}}” at token 4"
     assert "the divisor of the last norm is held" in facts["direct effect"]

@@ -181,17 +181,13 @@ def test_every_page_has_it_under_any_path(under: str, before: str) -> None:
         ("Architecture?layers_by_step=true&q=:", "layers_by_step=true&q=%3A&section=layers"),
         ("architecture?lesson=stream&lesson_step=2", "lesson=stream&lesson_step=2&section=lens"),
         ("embeddings?q=a&unfold=layers", "q=a&unfold=layers&section=input"),
-        (
-            "embeddings?section=input&positions=3&positions=5",
-            "section=input&positions=3&positions=5",
-        ),
+        ("embeddings?section=positions&q=3&q=5", "section=positions&q=3&q=5"),
     ],
 )
 def test_pages_of_before_open_the_section_that_shows_the_same(asked: str, opened: str) -> None:
     path, _, query = asked.partition("?")
-    [route] = [
-        each for each in document_routes("") if isinstance(each, Route) and each.path == f"/{path}"
-    ]
+    routes = [each for each in document_routes("") if isinstance(each, Route)]
+    [route] = [each for each in routes if each.path == f"/{path}"]
     scope = {
         "type": "http",
         "method": "GET",
@@ -282,9 +278,8 @@ def test_threads_sleep_while_they_wait_unless_told_otherwise(start: str, given: 
 
 def test_streamlit_has_the_private_parts_that_are_used() -> None:
     pages = vars(PagesManager(str(Path("script.py"))))
-    sets = {
-        made: set(made.__init__.__code__.co_names) for made in (Runtime, WebsocketSessionManager)
-    }
+    made = Runtime, WebsocketSessionManager
+    sets = {each: set(each.__init__.__code__.co_names) for each in made}
     assert {*SHARED} <= pages.keys()
     assert "_session_mgr" in sets[Runtime]
     assert {"_session_storage", "_storage_lock"} <= sets[WebsocketSessionManager]

@@ -64,9 +64,7 @@ def test_aggregate_heads() -> None:
 
 
 def test_to_words_sums_keys_and_averages_queries() -> None:
-    tokens = np.array(
-        [[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.0, 0.0, 1.0, 0.0]], dtype=np.float32
-    )
+    tokens = np.float32([[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0, 0, 1, 0]])
     together = to_words(tokens, words(2, 1), words(1, 3))
     assert_near(together, [[0.3, 0.7], [0.0, 1.0]])
     assert together.dtype == np.float32

@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.pairs import (
@@ -65,13 +64,6 @@ def test_intervals_are_those_of_wilson(right: int, count: int, low: float, high:
     assert (found.share, found.count) == (near(right / count), count)
     assert (found.low, found.high) == pytest.approx((low, high), abs=0.5e-4)
     assert (found.low, found.high) == near(wilson(right, count), size=count)
-
-
-def test_intervals_are_those_of_scipy() -> None:
-    for right in range(14):
-        ends = binomtest(right, 13).proportion_ci(method="wilson")
-        found = accuracy(counted((right, 1), (13 - right, 0)))
-        assert (found.low, found.high) == near((ends.low, ends.high), size=13)
 
 
 def test_a_tie_counts_a_half_and_widens_the_interval() -> None:

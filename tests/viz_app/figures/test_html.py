@@ -158,9 +158,7 @@ def test_cells_have_the_colours_of_the_scale(theme: Theme) -> None:
     assert cells.shape == (2, 3, 4)
     assert (cells[..., 3] == 255).all()
     on_the_scale = [cells[0, 0], cells[0, 1], cells[0, 2], cells[1, 0]]
-    assert [list(pixel[:3]) for pixel in on_the_scale] == [
-        rgb(theme.weights[i]) for i in (0, 2, 4, 6)
-    ]
+    assert [[*pixel[:3]] for pixel in on_the_scale] == [rgb(theme.weights[i]) for i in (0, 2, 4, 6)]
     for pixel, weight in ((cells[1, 1], 0.25), (cells[1, 2], 0.5)):
         # Plotly goes straight from colour to colour in the weight, and weight_colour in its root.
         assert np.abs(pixel[:3] - np.array(rgb(weight_colour(theme, weight)))).max() <= 8

@@ -76,10 +76,8 @@ CHRF = StageChart("chrF", [1.0, 40.0, 70.0], ["d", "e", "f"])
 
 def test_charts_stand_below_each_other_with_names_references_and_checkpoint(theme: Theme) -> None:
     figure = stage_charts([CHRF, LIKELY], steps=STEPS, theme=theme, marked=2)
-    assert [(line.name, line.yaxis) for line in figure.data] == [
-        ("chrF", "y"),
-        ("&lt;likely&gt;", "y2"),
-    ]
+    names = [(line.name, line.yaxis) for line in figure.data]
+    assert names == [("chrF", "y"), ("&lt;likely&gt;", "y2")]
     for line, chart in zip(figure.data, (CHRF, LIKELY), strict=True):
         assert (list(line.x), line.customdata) == ([0, 1, 2], ("0", "20", "10000"))
         np.testing.assert_array_equal(line.y, np.array(chart.values, np.float32))
@@ -138,9 +136,8 @@ def test_waves_are_curves_with_a_dot_at_each_position(theme: Theme) -> None:
 
 
 def test_the_legend_says_formula_and_wavelength() -> None:
-    html = wave_legend(
-        [0, 1, 48], ["sin", "cos", "sin"], [1, 1, 10], [6.2832, 6.2832, 62832.4], LIGHT
-    )
+    waves, lengths = ["sin", "cos", "sin"], [6.2832, 6.2832, 62832.4]
+    html = wave_legend([0, 1, 48], waves, [1, 1, 10], lengths, LIGHT)
     rows = [re.sub("<.*?>", "", row) for row in re.findall(r"<div><i.*?</div>", html)]
     assert rows == [
         "PE(pos, 0) = sin(pos / 1.00) wavelength 6.28",

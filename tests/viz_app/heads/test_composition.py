@@ -199,10 +199,9 @@ def test_a_planted_path_carries_what_its_reader_looks_at() -> None:
 
 
 def test_a_head_that_reads_nothing_of_another_is_refused() -> None:
+    heads = Head("cross", 1, 0), Head("decoder_self", 0, 0)
     with pytest.raises(ValueError, match=r"reads what cross\.2\.1 wrote, got decoder_self\.1\.1"):
-        paths.path(
-            tiny_preset("copy"), trace_like(), Head("cross", 1, 0), Head("decoder_self", 0, 0)
-        )
+        paths.path(tiny_preset("copy"), trace_like(), *heads)
 
 
 def test_maps_move_by_the_distance_of_their_rows() -> None:

@@ -172,9 +172,7 @@ def score_by(
     monkeypatch: pytest.MonkeyPatch, kind: Kind, logits: list[list[float]], *more: Any
 ) -> WritingScores:
     """Score the only head of a model that writes these logits for the tokens 0, 1, 2 …."""
-    monkeypatch.setattr(
-        scores, "written_logits", lambda *_: torch.tensor(logits, dtype=torch.float64)
-    )
+    monkeypatch.setattr(scores, "written_logits", lambda *_: torch.tensor(logits).double())
     values = values_of(kind, range(len(logits)), [1] * len(logits))
     model: Any = None  # what it writes is given
     return (lexicon_precision if more else copying)(model, values, *more)

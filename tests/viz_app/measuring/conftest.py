@@ -67,8 +67,7 @@ def make_aligner(
 
         monkeypatch.setattr(head_alignments, "attention_maps", maps)
         sizes = (WORDS.source.vocab_size, WORDS.target.vocab_size)
-        return make_model(
-            source_vocab_size=sizes[0], target_vocab_size=sizes[1], n_decoder_layers=1
-        )
+        vocabularies = {"source_vocab_size": sizes[0], "target_vocab_size": sizes[1]}
+        return make_model(**vocabularies, n_decoder_layers=1)
 
     return make

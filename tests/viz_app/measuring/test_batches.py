@@ -53,7 +53,7 @@ def test_longest_allowed_pair_is_encoded(tokenizers: TokenizerPair) -> None:
     """A target may have one token more than a source: its last one is only predicted."""
     pair = Pair("The cat", "El gato")
     longest = max(
-        len(tokenizers.encode_source(pair[0])), len(tokenizers.encode_target(pair[1])) - 1
+        len(tokenizers.encode_source("The cat")), len(tokenizers.encode_target("El gato")) - 1
     )
     for allowed, kept in ((longest, 1), (longest - 1, 0)):
         found = list(encode([pair], tokenizers, max_length=allowed, left_out=LeftOutCounts()))
@@ -87,9 +87,8 @@ def test_a_corpus_is_read_by_windows(
             yield Pair(f"cat {read % 6}", "gato")
 
     left_out = LeftOutCounts()
-    stream = batches_by_length(
-        encode(corpus(), tokenizers, max_length=31, left_out=left_out), size=4
-    )
+    encoded = encode(corpus(), tokenizers, max_length=31, left_out=left_out)
+    stream = batches_by_length(encoded, size=4)
     for number in range(1, 41):
         assert len(next(stream)) == 4
         assert read <= (number + 1) // 2 * 8

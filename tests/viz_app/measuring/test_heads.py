@@ -143,9 +143,7 @@ def test_even_head_has_the_mean_of_even_rows(run: TrainedRun, sentences: list[En
     own = [1 / (row + 1) for count in steps for row in range(1, count)]
     assert found["begin"]["decoder_self"] == near(np.mean(own))
     assert found["same"]["decoder_self"] == near(np.mean(own))
-    across = [
-        1 / len(e.source) for e, count in zip(sentences, steps, strict=True) for _ in range(count)
-    ]
+    across = np.repeat([1 / len(each.source) for each in sentences], steps)
     assert found["end"]["cross"] == near(np.mean(across))
     assert found["confidence"]["cross"] == near(np.mean(across))
     assert found["entropy"]["encoder_self"] == pytest.approx(1)
@@ -161,9 +159,7 @@ def test_even_head_has_the_mean_of_even_rows(run: TrainedRun, sentences: list[En
 @pytest.fixture(scope="module")
 def trace(run: TrainedRun) -> Trace:
     model = load_weights(run, 20).model
-    return run_trace(
-        model, run.tokenizers, "Where is the black dog?", "¿Dónde está el perro negro?"
-    )
+    return run_trace(model, run.tokenizers, "Where is the dog?", "¿Dónde está el perro?")
 
 
 def test_heads_have_means_of_rows_and_an_even_head_of_even_ones(
@@ -178,7 +174,6 @@ def test_heads_have_means_of_rows_and_an_even_head_of_even_ones(
     assert_near(found.values["begin"]["decoder_self"], own[..., rows, 0].mean(-1))
     assert found.even["begin"]["decoder_self"] == near((1 / (rows + 1)).mean())
     marks = [text.strip() in ("¿", "?") for text in trace.consumed.texts]
-    assert_near(
-        found.values["punctuation"]["decoder_self"], own[..., rows, :][..., marks].sum(-1).mean(-1)
-    )
+    on_marks = own[..., rows, :][..., marks].sum(-1).mean(-1)
+    assert_near(found.values["punctuation"]["decoder_self"], on_marks)
     assert "end" not in {name for name, of in found.values.items() if "decoder_self" in of}

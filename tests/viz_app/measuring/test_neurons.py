@@ -32,10 +32,7 @@ from tests.tiny import tiny_model, write_run
 from tests.viz_app.measures import made_up_neurons
 from tests.viz_app.measuring.conftest import PAIRS
 
-OURS: dict[str, dict[str, Any]] = {
-    "pre-norm": {"n_encoder_layers": 3},
-    "post-norm": {"norm": "post"},
-}
+OURS: dict[str, dict[str, Any]] = {"pre": {"n_encoder_layers": 3}, "post": {"norm": "post"}}
 
 
 def sentences_for(model: Seq2SeqModel, *lengths: tuple[int, int]) -> list[EncodedPair]:
@@ -62,9 +59,8 @@ def test_each_neuron_s_place_is_that_of_the_sentence_alone(
     name: str, make_model: Callable[..., Transformer]
 ) -> None:
     """Padding, of sentences that differ in length, is strongest for no neuron."""
-    model = (
-        make_model(**OURS[name]).double() if name in OURS else build(name, dtype=torch.float64).ours
-    )
+    ours = make_model(**OURS[name]) if name in OURS else build(name, dtype=torch.float64).ours
+    model = ours.double()
     sentences = sentences_for(model, (3, 6), (8, 1), (5, 3))
     found = places_in_batch(model, sentences)
     for stack in ("encoder", "decoder"):
@@ -74,9 +70,8 @@ def test_each_neuron_s_place_is_that_of_the_sentence_alone(
         assert places.activation.shape == (layers, getattr(model.description, f"{stack}_d_ff"), 3)
         for column, sentence in enumerate(sentences):
             with torch.inference_mode(), capture(model, points) as seen:
-                forced_stream(
-                    model, torch.tensor([sentence.source]), torch.tensor([sentence.target[:-1]])
-                )
+                ids = sentence.source, sentence.target[:-1]
+                forced_stream(model, *(torch.tensor([each]) for each in ids))
             alone = np.stack([seen[point][0][0].numpy() for point in points])  # (L, n, F)
             at = places.position[..., column]
             there = np.take_along_axis(alone, at[:, None], axis=1)[:, 0]

@@ -60,9 +60,7 @@ def covariances(row: ScoreParts) -> dict[str, float]:
         terms["by_both"] = term("token", "position") + term("position", "token")
     if row.relative is not None:
         terms["by_position"] = terms.get("by_position", 0.0) + row.relative
-    return {
-        name: float(np.cov(of_term, row.scores, bias=True)[0, 1]) for name, of_term in terms.items()
-    }
+    return {name: float(np.cov(of, row.scores, bias=True)[0, 1]) for name, of in terms.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)

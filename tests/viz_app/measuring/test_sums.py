@@ -28,11 +28,12 @@ from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES, RESAMP
 from headwise.viz_app.measuring.head_words import describe_value
 from headwise.viz_app.measuring.heads import HeadSum, entropy, rows_with_several_keys, sum_rows
 from headwise.viz_app.measuring.inputs import MeasuredBatch, Rows, RunInputs, punctuation_ids
-from headwise.viz_app.measuring.sums import Bootstrap, MeasureSums, draws
+from headwise.viz_app.measuring.sums import Bootstrap, MeanSums, MeasureSums, draws
 from headwise.viz_app.measuring.words import links_from_file
 from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.floats import assert_near, near, rounding
+from tests.floats import PASS, assert_near, near, rounding
 from tests.viz_app.measures import made_up_measures
 from tests.viz_app.measuring.conftest import PAIRS, float64_by_default
 
@@ -291,9 +292,7 @@ def test_all_heads_have_the_same_resamples(run: TrainedRun, sentences: list[Enco
 
 
 def test_mean_divides_by_counted_rows() -> None:
-    config = TransformerConfig(
-        5, 5, n_encoder_layers=1, n_decoder_layers=1, n_heads=2, d_model=2, d_ff=3
-    )
+    config = TransformerConfig(5, 5, 1, 1, n_heads=2, d_model=2, d_ff=3)
     sums = MeasureSums(config.description, CPU)
     for total, count in ((3.0, 2), (4.0, 5)):
         totals = torch.tensor([[total, 2 * total]], dtype=torch.float64)
@@ -304,6 +303,25 @@ def test_mean_divides_by_counted_rows() -> None:
     assert_near(values["same"]["cross"], [[1, 2]])
     assert_near(values["aer_consumed"]["cross"], [[-1, -3]])
     assert np.isnan(values["same"]["encoder_self"]).all()
+
+
+def test_means_are_over_the_positions_of_all_sentences_and_no_padding(
+    run: TrainedRun, sentences: list[EncodedPair]
+) -> None:
+    """Against weights times values of each sentence alone, as its trace has them."""
+    model = load_weights(run, 20).model
+    assert len({len(pair.source) for pair in sentences}) > 1
+    sums = MeanSums(model.description, CPU)
+    for batch in (sentences[:2], sentences[2:]):
+        sums.add(model, PaddedIds.of_pairs(batch, model))
+    sums.all_reduce(ALONE)
+    traces = [run_trace(model, run.tokenizers, p.pair.source, p.target) for p in sentences]
+    for kind, found in sums.means().items():
+        outputs = [each.attention[kind].astype(np.float64) @ each.values[kind] for each in traces]
+        expected = np.concatenate(outputs, axis=2).mean(axis=2)
+        assert_near(found, expected, dtype=np.float32, size=np.abs(expected).max(), operations=PASS)
+    layer = run_layer_trace(model, traces[0], "cross", 1)
+    assert found[1].shape == (layer.attention.n_heads, layer.attention.heads.shape[-1])
 
 
 def test_punctuation_ids(tokenizers: TokenizerPair) -> None:

@@ -180,15 +180,11 @@ def test_agreement_with_a_reference(model: Transformer) -> None:
     pair that is left out is None."""
     agreement, left_out = Agreement(np.zeros(2)), LeftOutCounts()
     pairs = [(SHORT, {(0, 0)}), (Pair("", "el"), {(7, 7)}), (PAIR, BY_FIRST | {(1, 1)})]
-    found = list(
-        align_pairs(model, WORDS, pairs, rows="predicted", left_out=left_out, agreement=agreement)
-    )
+    counts = {"left_out": left_out, "agreement": agreement}
+    found = list(align_pairs(model, WORDS, pairs, rows="predicted", **counts))
     assert [pair and pair.links for pair in found] == [{(0, 0)}, None, BY_FIRST]
-    assert [pair and pair.chosen.tolist() for pair in found] == [
-        [[0], [0]],
-        None,
-        [[0, 2, 1], [1, 0, 2]],
-    ]
+    chosen = [pair and pair.chosen.tolist() for pair in found]
+    assert chosen == [[[0], [0]], None, [[0, 2, 1], [1, 0, 2]]]
     assert left_out == LeftOutCounts(empty=1)
     assert (agreement.made, agreement.sure, agreement.sentences) == (4, 5, 2)
     assert_near(agreement.precision, [4 / 4, 1 / 4])

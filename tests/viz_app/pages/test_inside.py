@@ -144,9 +144,8 @@ def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> Whole
     assert drawn.keys() == expected.keys() | {"shares", "parts"} | taken_apart
     if taken_apart:
         size = float(np.abs(array(drawn["score_parts"][0]["z"])).sum())
-        assert array(drawn["score_parts"][0]["z"]).sum() == near(
-            scores[key], dtype=np.float32, size=size
-        )
+        found = array(drawn["score_parts"][0]["z"]).sum()
+        assert found == near(scores[key], dtype=np.float32, size=size)
     for name, rows in expected.items():
         axis = {"contributions": "y", "units": "x"}.get(name, "z")
         assert array(drawn[name][0][axis]) == near(np.array(rows), dtype=np.float32), name

@@ -213,10 +213,8 @@ def test_runs_that_do_not_fit_are_not_compared(start: Start, word_root: Path) ->
     app = start(word_root, run="tiny", q="The  cats", other_run="words", **COMPARE)
     [info] = app.info
     assert unescaped(info.value).startswith("Word 2 of the source is “␣” for tiny and “cats” for")
-    assert [*map(unescaped, app.widget("overview").options)] == [
-        "A: tiny, step 60",
-        "B: words, step 7",
-    ]
+    options = [*map(unescaped, app.widget("overview").options)]
+    assert options == ["A: tiny, step 60", "B: words, step 7"]
     assert list(app.charts) == ["overview-mosaic", "map-A"]
 
 
@@ -296,9 +294,8 @@ def test_heads_play_from_the_first_checkpoint_and_the_largest_change_is_said(
     animation, given = played()
     assert (given["start"], given["opens"], app.address["training"]) == (60, 0, "watch")
     assert animation.selected == (0, 1)
-    maps = [
-        traced(run, step=step, target=traced(run).target_ids).attention["cross"] for step in STEPS
-    ]
+    target = traced(run).target_ids
+    maps = [traced(run, step=step, target=target).attention["cross"] for step in STEPS]
     first, second = (
         float(jensenshannon(a[0, 1], b[0, 1], base=2, axis=-1).mean()) for a, b in pairwise(maps)
     )
@@ -437,9 +434,7 @@ def test_each_head_s_direct_effect_stands_at_every_checkpoint(
         np.testing.assert_allclose(drawn[:6, column], expected, atol=bound)
     assert "their rows take apart what the rows of cross-attention have" in app.captions
     figures, opened = record_calls(monkeypatch, "training", "show_figure"), list[Any]()
-    patch_views(
-        monkeypatch, "training", open_page=lambda page, **given: opened.append((page, given))
-    )
+    patch_views(monkeypatch, "training", open_page=lambda page, **at: opened.append((page, at)))
     patch_views(monkeypatch, "training", clicked_value=lambda _: "cross,1,2,60")
     start_page("training", **DIRECT)
     figures["head_matrix"]["on_select"]()

@@ -307,10 +307,8 @@ def test_samples_are_read_step_by_step_or_all_of_one(translations: Start, tables
 
     app.choose(samples_by="one step").choose(step=0)
     samples = table(tables, "sample_table")
-    assert [row[:3] for row in samples] == [
-        [CATS, CATS_TRANSLATED, "<b>gatos"],
-        ["No more.", "", "No."],
-    ]
+    assert samples[0][:3] == [CATS, CATS_TRANSLATED, "<b>gatos"]
+    assert samples[1][:3] == ["No more.", "", "No."]
     assert samples[1][3] == ""  # nothing to measure by
     app.choose(step=60)
     assert [info for info in app.info if "no translations of step 60" in info.value]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import unescape
@@ -19,8 +21,9 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.beam import beam_search, length_norm
 from headwise.model.decoding.greedy import greedy
 from headwise.model.hooks import edit
-from headwise.model.interface import KINDS, Head
+from headwise.model.interface import KINDS, Description, Head
 from headwise.model.interventions import head_costs
+from headwise.model.tokenizer import TokenizerPair
 from headwise.model.turned import Turned, TurnedHead
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import next_token_label, token_label, token_labels
@@ -33,6 +36,7 @@ from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.session import caches
 from headwise.viz_app.session.head_choice import head_label
 from headwise.viz_app.session.target import describe_ending, word_probabilities
+from headwise.viz_app.trace import sentence
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate import shown_map
 from headwise.viz_app.translate.sinks.found import Sink
@@ -98,6 +102,34 @@ def test_the_size_of_the_model_stands_below_its_name(
     said = start().captions
     assert f"{run.parameters:,} parameters" in said
     assert f"{size}; reads" in said
+
+
+def test_a_typed_sentence_is_encoded_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = start()
+    counts: Counter[str] = Counter()
+
+    def count(place: Any, name: str, what: str = "") -> None:
+        function: Callable[..., Any] = getattr(place, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            counts[what or name] += 1
+            return function(*given, **named)
+
+        monkeypatch.setattr(place, name, counted)
+
+    count(TokenizerPair, "encode_source")
+    count(TokenizerPair, "encode_target")
+    for place in (sentence, caches):
+        count(place, "require_source")
+    count(Description, "__init__", "descriptions")
+    count(os, "stat")
+    page.choose(sentence="Where is the old cat?")
+    assert not page.errors
+    assert page.charts["large"]
+    assert counts["encode_source"] == counts["require_source"] == 1
+    assert counts["encode_target"] == 0
+    assert counts["descriptions"] <= 1
+    assert counts["stat"] <= 70, counts
 
 
 def test_examples_and_another_checkpoint(start: Start, run: TrainedRun) -> None:
@@ -686,9 +718,7 @@ def test_sinks_open_their_heads(
     start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = start(below="sinks", kind="cross")
-    assert (
-        "In this sentence none of these 6 heads has most of its weight on one token" in app.captions
-    )
+    assert "none of these 6 heads has most of its weight on one token" in app.captions
 
     trace = traced(run)
     last = len(trace.source) - 1

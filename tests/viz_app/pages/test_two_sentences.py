@@ -187,10 +187,8 @@ def test_maps_stand_side_by_side_and_their_difference_where_tokens_correspond(
         app.expect_cells(f"pair_map_{letter}", expected)
     pairs = [pair for each in stretches for pair in each.pairs]
     every = [(n, n) for n in range(len(a.consumed))]
-    rows, columns = (
-        pairs if kind == "encoder_self" else every,
-        every if kind == "decoder_self" else pairs,
-    )
+    rows = pairs if kind == "encoder_self" else every
+    columns = every if kind == "decoder_self" else pairs
     found = app.cells("pair_difference").astype(float)
     bound = rounding(np.float32, 1.0)
     for row, other_row in rows:

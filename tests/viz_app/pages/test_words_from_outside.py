@@ -9,18 +9,21 @@ import ast
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+import tyro
 
 from headwise.model.checkpoint import open_trained_run
+from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.session.markdown import escape_latex, escape_markdown
 from headwise.viz_app.session.state import CHOICES, decode, parameter_of
 from tests.imports import DRAWN, ROOT
-from tests.robustness import tiny_run
 from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
-from tests.viz_app.pages.driver import DOG, Page, Start, drawn, every_page, unescaped
+from tests.viz_app.conftest import ENGLISH, SPANISH
+from tests.viz_app.pages.driver import DOG, Page, Start, drawn, every_page, field_of, unescaped
 
 TRACED = {
     *("translate", "inside", "why", "model"),
@@ -52,36 +55,59 @@ def words_shown(app: Page) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def hostile_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, one of which has a name that is markup."""
-    scratch, root = tmp_path_factory.mktemp("base"), tmp_path_factory.mktemp("hostile")
-    tiny_run.make_run(scratch, "bpe")
-    base = open_trained_run("bpe", root=scratch)
+def measured_root(unequal_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run with its heads measured."""
+    folder = tmp_path_factory.mktemp("measured")
+    root = shutil.copytree(unequal_root, folder / "checkpoints")
+    pairs = zip(ENGLISH, SPANISH, strict=True)
+    lines = [json.dumps({"en": source, "es": target}) for source, target in pairs]
+    (folder / "data.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    line = ["--run", "tiny", "--data", str(folder / "data.jsonl"), "--checkpoints", str(root)]
+    main(tyro.cli(MeasureArguments, args=line))
+    return root
+
+
+@pytest.fixture(scope="module")
+def hostile_root(measured_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of 3 + 2 layers, one of which has a name that is markup."""
+    base, root = open_trained_run("tiny", root=measured_root), tmp_path_factory.mktemp("hostile")
     for name in (NAME, "other"):
         make_hostile_run(root / name, base)
     return root
 
 
 @every_page
-def test_texts_of_runs_and_links_are_no_markup_and_sentences_may_be_odd(
-    start_page: Start, hostile_root: Path, page: str, address: dict[str, str]
+def test_every_page_is_drawn_from_a_read_only_folder_of_texts_that_are_no_markup(
+    start_page: Start,
+    hostile_root: Path,
+    read_only: Callable[[Path], AbstractContextManager[list[str]]],
+    page: str,
+    address: dict[str, str],
 ) -> None:
+    """And sentences may be odd."""
     asked = dict.fromkeys(("layer", "measure", "at", "second", "sample", "other_run"), SAID)
     typed = dict.fromkeys(("q", "target", "own_reference"), SAID) | {"shared": "own"}
-    app = start_page(page, hostile_root, run=NAME, **typed, **asked, **address)
-    assert words_shown(app) or page in ("learn", "training", "heads", "errors")
-    assert any("address has" in warning for warning in app.warnings)
+    with read_only(hostile_root) as refused:
+        app = start_page(page, hostile_root, run=NAME, **typed, **asked, **address, rank="true")
+        assert words_shown(app) or page in ("learn", "training", "heads", "errors")
+        assert app.errors == []
+        assert any("address has" in warning for warning in app.warnings)
 
-    app.choose(sentence="the" + " the" * 400)
-    assert all("at most 401" in error and "shorten" in error for error in app.errors)
-    # What feeds what has a path in the sentence; the heads of Training are over a corpus.
-    traced = "feeds" in address.values() or bool({page, *address.values()} & TRACED)
-    assert bool(app.errors) is traced
-    app.choose(sentence=" ")
-    (invitation,) = app.info
-    assert invitation.value == "Type a sentence above and press Enter."
-    assert not app.charts
-    assert app.choose(sentence=DOG).errors == []
+        app.choose(sentence="the" + " the" * 400)
+        assert all("at most 401" in error and "shorten" in error for error in app.errors)
+        # What feeds what has a path in the sentence; the heads of Training are over a corpus.
+        traced = "feeds" in address.values() or bool({page, *address.values()} & TRACED)
+        assert bool(app.errors) is traced
+        app.choose(sentence=" ")
+        (invitation,) = app.info
+        assert invitation.value == "Type a sentence above and press Enter."
+        assert not app.charts
+        app.choose(sentence=DOG)
+        for kind in (
+            ("encoder_self", "cross") if "kind" in map(field_of, app.segmented_control) else ()
+        ):
+            app.choose(kind=kind).choose(layer=3 if kind == "encoder_self" else 2)
+    assert refused == []
 
 
 TEXTS = [
@@ -101,6 +127,7 @@ def test_what_a_link_has_for_a_choice_is_no_markup(
     where = {parameter_of(at): SAID if of == "?" else of for at, of in CHOICES[name].where.items()}
     app = start_page(page, hostile_root, run=NAME, q=SAID, **where, **{parameter_of(name): SAID})
     assert words_shown(app)
+    assert len(app.errors) <= 1
 
 
 @pytest.mark.parametrize(

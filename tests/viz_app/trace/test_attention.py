@@ -7,12 +7,15 @@ from math import sqrt
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from headwise.model.interface import KINDS, Kind
+from headwise.model.hooks import capture, edit
+from headwise.model.interface import KINDS, Kind, Seq2SeqModel, attention_path
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
 from headwise.model.turning import turn
+from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.attention import (
     head_sum_norms,
     next_log_probability,
@@ -23,7 +26,6 @@ from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.trace.weights import named_weights
 from tests.floats import assert_near, near, rounding
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
-from tests.viz_app.trace.by_key import lengths_by_key
 
 SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
 
@@ -79,6 +81,24 @@ def test_rounding_never_makes_norms_nan() -> None:
     assert float(found.max()) < sqrt(rounding(torch.float32, float(added.max())))
 
 
+@torch.inference_mode()
+def lengths_by_key(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -> Floats:
+    """Run the model with each key alone: lengths of what a layer adds to each query's output."""
+    path = attention_path(kind, layer)
+    source, consumed = (torch.tensor([tokens.ids]) for tokens in (trace.source, trace.consumed))
+
+    def output(kept: Tensor) -> Tensor:
+        changed = {f"{path}.weights": lambda weights: weights * kept}
+        with edit(model, changed), capture(model, [f"{path}.output"]) as seen:
+            model.decode(consumed, *model.encode(source))
+        return seen[f"{path}.output"][0][0]  # (Q, D)
+
+    keys = len(trace.keys_of(kind))
+    bias = output(torch.zeros(keys))
+    alone = [(output(key) - bias).norm(dim=-1).numpy() for key in torch.eye(keys)]
+    return np.stack(alone, axis=-1)
+
+
 @pytest.mark.parametrize("strength", [1.0, 0.0, -0.5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_norms_of_sums_are_what_the_model_adds_for_each_key(
@@ -94,6 +114,8 @@ def test_norms_of_sums_are_what_the_model_adds_for_each_key(
             assert_near(found, expected, dtype=np.float32, operations=1)
 
 
+COMPUTED = {"m2m_100", "t5", "t5_1_1", "mt5", "umt5", "t5gemma", "t5gemma2"}
+"""Families whose positions are computed, or that have none."""
 POSITIONS = {f"{stack}.embedding.position_table.weight" for stack in ("encoder", "decoder")}
 
 FOREIGN = {
@@ -116,15 +138,7 @@ def test_each_weight_of_an_opened_model_is_listed_and_positions_by_name(family: 
     weights = named_weights(model)
     listed = {address for _, _, address in weights}
     assert listed == {parameter.data_ptr() for _, parameter in model.named_parameters()}
-    stored = family not in (
-        "m2m_100",
-        "t5",
-        "t5_1_1",
-        "mt5",
-        "umt5",
-        "t5gemma",
-        "t5gemma2",
-    )  # computed, or there are none
+    stored = family not in COMPUTED
     assert POSITIONS & {name for name, *_ in weights} == (POSITIONS if stored else set())
     foreign = {name.split(".")[-2] for name, *_ in weights if name.startswith("inner.")}
     assert foreign <= FOREIGN

@@ -64,24 +64,6 @@ def arrays_of(record: object) -> Iterator[tuple[str, np.ndarray]]:
             yield field.name, value
 
 
-def test_shapes(trained: Transformer, trace: Trace) -> None:
-    s, t = len(trace.source), len(trace.consumed)
-    assert len({s, t, H, K, D, D_FF, H * K}) == 7
-    recorded = run_layer_trace(trained, trace, "cross", 1)
-    shapes = {name: array.shape for name, array in arrays_of(recorded)}
-    for name in ("query", "key", "value"):
-        assert shapes[f"attention.{name}_projection.weight"] == (D, H * K)
-        assert shapes[f"attention.{name}"] == (H, t if name == "query" else s, K)
-    assert shapes["attention.output_projection.weight"] == (H * K, D)
-    assert shapes["attention.memory"] == (s, D)
-    for name in ("stream", "read", "output", "result"):
-        assert shapes[f"attention.{name}"] == shapes[f"feed_forward.{name}"] == (t, D)
-    for name in ("scores", "weights"):
-        assert shapes[f"attention.{name}"] == (H, *shapes["attention.allowed"]) == (H, t, s)
-    assert shapes["feed_forward.expand.weight"] == (D, D_FF)
-    assert shapes["feed_forward.hidden"] == (t, D_FF)
-
-
 def test_all_arrays_are_float32_and_read_only(
     layer_trace: LayerTrace, speaker: Transformer
 ) -> None:

@@ -44,22 +44,6 @@ def inputs(trace: Trace) -> tuple[Tensor, Tensor]:
     return torch.tensor([trace.source.ids]), torch.tensor([trace.consumed.ids])
 
 
-# Shapes
-
-
-def test_shapes(trace: Trace) -> None:
-    """That all arrays fit one another is checked whenever a saved trace is read."""
-    s, t, k = len(trace.source), len(trace.consumed), 10
-    assert len({s, t, k, L, H, K, D}) == 7
-    sizes: dict[Kind, tuple[int, int]] = {"encoder_self": (s, s), "decoder_self": (t, t)}
-    for kind, (queries, keys) in (sizes | {"cross": (t, s)}).items():
-        assert trace.attention[kind].shape == (L, H, queries, keys)
-        assert trace.queries[kind].shape == (L, H, queries, K)
-        assert (len(trace.queries_of(kind)), len(trace.keys_of(kind))) == (queries, keys)
-    assert trace.decoder_stream.shape == (L + 1, t, D)
-    assert trace.predictions.lens_ids.shape == (L + 1, t, k)
-
-
 def test_arrays_are_float32_or_int64_with_unique_names(trace: Trace) -> None:
     arrays = list(trace.arrays())
     assert len({name for name, _ in arrays}) == len(arrays) == 6 * 3 + 2 * 3 + 2 + 7

@@ -24,12 +24,8 @@ def pair_of(number: int, *target: int) -> EncodedPair:
 
 
 def test_a_source_gets_the_next_longer_target_that_is_another() -> None:
-    pairs = [
-        pair_of(0, 1, 9, 9, 9, 2),
-        pair_of(1, 1, 7, 2),
-        pair_of(2, 1, 7, 2),
-        pair_of(3, 1, 8, 8, 2),
-    ]
+    targets = (1, 9, 9, 9, 2), (1, 7, 2), (1, 7, 2), (1, 8, 8, 2)
+    pairs = [pair_of(number, *target) for number, target in enumerate(targets)]
     found = {each.number: (each.source, each.target) for each in unrelated(pairs)}
     assert found == {
         1: ([1, 2], [1, 8, 8, 2]),  # that of 2 is its own

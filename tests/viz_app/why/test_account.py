@@ -85,9 +85,8 @@ def logits_at(model: Any, source: Ids, consumed: Ids) -> Tensor:
 @pytest.mark.parametrize(("padded", "strength"), [(False, 1.0), (True, 0.0), (False, -0.5)])
 def test_all_parts_add_up(model: Any, padded: bool, strength: float) -> None:
     heads = Head("cross", 1, 1), Head("encoder_self", 0, 0)
-    turned = Turned.of(
-        dict.fromkeys(heads, strength), [] if strength else [(Head("cross", 1, 0), STEP, 2)]
-    )
+    rows = [] if strength else [(Head("cross", 1, 0), STEP, 2)]
+    turned = Turned.of(dict.fromkeys(heads, strength), rows)
     source = (*SOURCE, *[PADDING] * (2 * padded))
     with turn(model, turned):
         wanted = logit_difference(model, source, CONSUMED)

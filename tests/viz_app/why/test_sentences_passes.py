@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from headwise.model.config import BOS, EOS
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import edit
-from headwise.model.interface import WordSpan
+from headwise.model.interface import Kind, WordSpan
 from headwise.model.masks import PADDING
 from headwise.model.readings import difference_of
 from headwise.model.transformer import Transformer
@@ -103,9 +103,8 @@ def test_of_a_run_itself_every_patch_changes_nothing_and_in_a_batch_each_is_as_a
                 stream = forced_stream(model, A, CONSUMED)
         alone.append(float(stream[0, -1] @ difference.reading) + difference.bias)
     bound = rounding(torch.float64, LOGITS, PASS)
-    assert patched_odds(model, a, b, difference, patches).tolist() == pytest.approx(
-        alone, abs=bound
-    )
+    found = patched_odds(model, a, b, difference, patches).tolist()
+    assert found == pytest.approx(alone, abs=bound)
     whole = WordSpan(0, A.shape[1])
     of_itself = [*patches, Splice(whole, whole)]
     known = patched_odds(model, a, a, difference, of_itself).tolist()
@@ -223,9 +222,8 @@ class ByHooks:
 
     def patched(self, patch: Patch) -> float:
         place, kept = self.module(patch.point), []
-        heads = self.model.description.heads(
-            "encoder_self" if patch.is_of_encoder else "decoder_self"
-        )
+        kind: Kind = "encoder_self" if patch.is_of_encoder else "decoder_self"
+        heads = self.model.description.heads(kind)
 
         def keep_input(_: nn.Module, given: Any) -> None:
             kept.append(given[0].clone())

@@ -116,16 +116,13 @@ def test_a_translation_under_a_patch_has_what_is_turned_in_a(
     precise: Transformer, tokenizers: TokenizerPair
 ) -> None:
     """A patched by itself is A's own translation with what is turned."""
-    pinned = Turned.of(
-        pinned=[(Head("cross", layer, head), 0, 0) for layer in (0, 1) for head in range(3)]
-    )
+    pinned = Turned.of(pinned=[(Head("cross", *at), 0, 0) for at in np.ndindex(2, 3)])
     turned = Turned(tuple(TURNED.strengths), pinned.pinned)
     own = run_trace(precise, tokenizers, A, turned=turned)
     plain = run_trace(precise, tokenizers, A)
     assert own.target_ids != plain.target_ids
-    ids = run_patched_translation(
-        precise, own, own.source, 1, "encoder_self.1.1", tokenizers.prefix
-    )
+    asked = own.source, 1, "encoder_self.1.1", tokenizers.prefix
+    ids = run_patched_translation(precise, own, *asked)
     assert ids == own.target_ids
 
 
