@@ -198,10 +198,8 @@ def precise(run: TrainedRun) -> Transformer:
 @pytest.fixture(scope="session")
 def trace(trained: Transformer, tokenizers: TokenizerPair) -> Trace:
     """The trace of a sentence and a forced target that differ in length."""
-    made = run_trace(
-        trained, tokenizers, "Don't worry, she sees him.", "No te preocupes, ella lo ve."
-    )
-    return replace(made, sha256="5ha")
+    texts = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
+    return replace(run_trace(trained, tokenizers, *texts), sha256="5ha")
 
 
 @pytest.fixture(scope="session")
@@ -239,9 +237,8 @@ def read_only() -> Callable[[Path], AbstractContextManager[list[str]]]:
         changes = event in _CHANGING or (event == "open" and args[2] & _WRITING)
         if not folders or not changes:
             return
-        paths = [
-            Path(os.fsdecode(each)) for each in args[:2] if isinstance(each, str | bytes | Path)
-        ]
+        named = [each for each in args[:2] if isinstance(each, str | bytes | Path)]
+        paths = [Path(os.fsdecode(each)) for each in named]
         if any(path.is_relative_to(folders[0]) for path in paths):
             refused.append(f"{event} {paths[0]}")
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(paths[0]))

@@ -78,9 +78,7 @@ def aligned(root: Path, data: Path | str, *rest: str, run: str = "tiny") -> list
 
 
 @pytest.mark.parametrize("rows", ["predicted", "consumed"])
-def test_lines_are_those_of_the_maps(
-    run_root: Path, run: TrainedRun, data: Path, rows: str
-) -> None:
+def test_lines_are_of_the_maps(run_root: Path, run: TrainedRun, data: Path, rows: str) -> None:
     """Words of a trace's map; of both sides, <s> and </s> are left out."""
     lines = aligned(run_root, data, "--head", "cross.2.3", "--rows", rows)
     assert len(lines) == len(PAIRS)

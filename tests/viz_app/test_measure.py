@@ -186,9 +186,7 @@ def test_records_stand_beside_and_can_be_measured_alone(
         assert not np.array_equal(alone[name], first[name])
 
 
-def test_what_explains_scores_can_be_added_later(
-    own_root: Path, data: Path, examples: Path
-) -> None:
+def test_what_explains_scores_is_added_later(own_root: Path, data: Path, examples: Path) -> None:
     common = ("--data", str(data), "--examples", str(examples), "--steps", "20")
     measure(own_root, *common)
     folder = own_root / "tiny"
@@ -229,9 +227,7 @@ def test_mean_ablation_is_by_the_means_over_the_same_corpus_and_can_be_added(
         np.testing.assert_array_equal(after.values["cost"][kind], before.values["cost"][kind])
 
 
-def test_chosen_steps_and_sentences_are_replaced(
-    own_root: Path, data: Path, examples: Path
-) -> None:
+def test_chosen_steps_and_texts_are_replaced(own_root: Path, data: Path, examples: Path) -> None:
     common = ("--data", str(data), "--examples", str(examples), "--steps")
     measure(own_root, *common, "60", "0", "--sentences", "1")
     assert measured_steps(own_root / "tiny") == [0, 60]
@@ -241,9 +237,7 @@ def test_chosen_steps_and_sentences_are_replaced(
     assert read_measures(own_root / "tiny", 0).corpus.sentences == 1
 
 
-def test_strongest_sentences_are_measured_alone(
-    own_root: Path, run: TrainedRun, data: Path
-) -> None:
+def test_strongest_texts_are_measured_alone(own_root: Path, run: TrainedRun, data: Path) -> None:
     """Sentence by sentence, they are the first of all activations by their size."""
     measure(own_root, "--data", str(data), "--only", "neurons", "--neurons", "all")
     assert measured_steps(own_root / "tiny") == []
@@ -389,9 +383,7 @@ def test_the_pairs_that_ship_are_those_of_the_languages(own_root: Path, run: Tra
 # What cannot be done
 
 
-def test_what_cannot_be_measured_is_refused(
-    run_command: RunCommand, own_root: Path, data: Path
-) -> None:
+def test_the_unmeasurable_is_refused(run_command: RunCommand, own_root: Path, data: Path) -> None:
     nowhere = r"nowhere\.jsonl: no such file"
     empty = str(write(data.with_name("empty.jsonl"), []))
     for rest, error, message in (

@@ -86,9 +86,8 @@ def test_arrays_are_the_log_odds_of_each_patched_run(
             assert cell == near(odds(sources[0]), **bound), point
     # All that the decoder reads is the last stream of the encoder, and its last layer is the end.
     assert found["stream_decoder"][-1, -1] == near(float(found["odds_b"]), **bound)
-    np.testing.assert_allclose(
-        found["stream_decoder"][0], found["odds_a"], atol=rounding(np.float32, LOGITS)
-    )
+    apart = found["stream_decoder"][0] - found["odds_a"]
+    assert np.abs(apart).max() <= rounding(np.float32, LOGITS)
     said = capsys.readouterr().out
     assert said.startswith("perro against está: ")
     assert "in A" in said

@@ -69,14 +69,8 @@ def page_of(text: str) -> str:
     maps = np.random.default_rng(3).random((2, 3, 5, 7), dtype=np.float32)
     labels = {"rows": [text] * 5, "columns": [text] * 7, "row_title": text, "column_title": text}
     large = attention_map(maps[0, 0], **labels, theme=LIGHT)
-    part = Part(
-        text,
-        text,
-        mosaic(maps, rows=[text] * 5, columns=[text] * 7, theme=LIGHT),
-        (5, 7),
-        large,
-        maps,
-    )
+    drawn = mosaic(maps, rows=[text] * 5, columns=[text] * 7, theme=LIGHT)
+    part = Part(text, text, drawn, (5, 7), large, maps)
     return standalone(
         title=text,
         tokens=[token_row([text], theme=LIGHT)],
@@ -171,11 +165,9 @@ def test_pictures_of_an_account(read_html: ReadHtml, trace: Trace, trained: Tran
     np.testing.assert_allclose(bars("waterfall", "y")[-1], account.difference, atol=40 * bound)
     for kind in ("cross", "decoder_self"):
         cells = account.parts.heads[kind]
-        drawn = array(figures[kind]["data"][0]["z"])[:-2, :-2]
-        np.testing.assert_allclose(drawn, cells.reshape(6, -1), atol=bound)
-        np.testing.assert_allclose(
-            array(figures[kind]["data"][0]["z"])[-1, -1], cells.sum(), atol=bound
-        )
+        drawn = array(figures[kind]["data"][0]["z"])
+        np.testing.assert_allclose(drawn[:-2, :-2], cells.reshape(6, -1), atol=bound)
+        np.testing.assert_allclose(drawn[-1, -1], cells.sum(), atol=bound)
     cross = account.parts.heads["cross"].sum()
     np.testing.assert_allclose(bars("encoder").sum(), cross, atol=40 * bound)
     neurons = account.parts.neurons[1].sum()

@@ -79,9 +79,7 @@ def test_cosines_ignore_scale(seed: int, scale: float) -> None:
         (0, 9, np.isin(range(7), [0, 1, 2, 5]), [5, 1, 2]),
     ],
 )
-def test_nearest_neighbours_are_sorted(
-    id: int, count: int, among: np.ndarray, ids: list[int]
-) -> None:
+def test_nearest_ones_are_sorted(id: int, count: int, among: np.ndarray, ids: list[int]) -> None:
     found = nearest_neighbours(TABLE, id, count=count, among=among)
     assert found.ids.tolist() == ids
     assert_near(found.cosine, cosine_similarity(TABLE[[id]], TABLE)[0, ids])

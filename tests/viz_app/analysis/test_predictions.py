@@ -49,7 +49,7 @@ def test_lens_by_hand(trace: Trace) -> None:
         (1, 0, 0.1, [0, 1, 0, 0]),
     ],
 )
-def test_sampling_by_hand(
+def test_samples_by_hand(
     temperature: float, top_k: int, top_p: float, expected: list[float]
 ) -> None:
     halves = np.log(np.array([0.125, 0.5, 0.125, 0.25]))

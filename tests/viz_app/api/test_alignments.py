@@ -146,8 +146,6 @@ def test_what_does_not_fit_is_refused(
 
 
 @pytest.mark.parametrize("pairs", [[], ["The cat."], [("a", "b", "c")], [(1, 2)]])
-def test_what_are_no_pairs_is_refused(
-    checkpoint: headwise.OpenedCheckpoint, pairs: list[object]
-) -> None:
+def test_no_pairs_are_refused(checkpoint: headwise.OpenedCheckpoint, pairs: list[object]) -> None:
     with pytest.raises((ValueError, DataError), match="pairs"):
         headwise.align(checkpoint, pairs)  # type: ignore[arg-type]

@@ -95,10 +95,8 @@ def test_heads_that_are_off_are_so_in_decoding(opened: headwise.OpenedRun, run: 
         expected = run.tokenizers.target.decode(greedy(model, source)[0])
     with checkpoint.ablate(off):
         assert checkpoint.translate(TEXT) == expected
-    assert (
-        checkpoint.translate([TEXT, TEXT])
-        == [run.tokenizers.target.decode(greedy(model, source)[0])] * 2
-    )
+    as_it_is = run.tokenizers.target.decode(greedy(model, source)[0])
+    assert checkpoint.translate([TEXT, TEXT]) == [as_it_is] * 2
     assert checkpoint.translate(TEXT) != expected
 
 

@@ -49,10 +49,9 @@ def losses(model: Transformer, run: TrainedRun, off: list[Head]) -> tuple[np.nda
 
 def test_evaluation_without_heads(checkpoint: headwise.OpenedCheckpoint, run: TrainedRun) -> None:
     off = [head for head in checkpoint.heads if head.kind == "cross"]
-    found = headwise.evaluate(
-        checkpoint, PAIRS, ablated=off, metrics=["loss", "perplexity", "chrf", "exact"]
-    )
-    assert list(found) == ["loss", "perplexity", "chrf", "exact"]
+    metrics = ["loss", "perplexity", "chrf", "exact"]
+    found = headwise.evaluate(checkpoint, PAIRS, ablated=off, metrics=metrics)
+    assert list(found) == metrics
     total, tokens = losses(load_weights(run, 60).model, run, off)
     loss = total.sum() / tokens.sum()
     assert found["loss"] == pytest.approx(loss, abs=1e-5)
@@ -70,9 +69,7 @@ def test_evaluation_without_heads(checkpoint: headwise.OpenedCheckpoint, run: Tr
             headwise.evaluate(checkpoint, PAIRS, metrics=wrong)
 
 
-def test_the_least_costly_heads_go_first(
-    checkpoint: headwise.OpenedCheckpoint, run: TrainedRun
-) -> None:
+def test_the_least_costly_go_first(checkpoint: headwise.OpenedCheckpoint, run: TrainedRun) -> None:
     """Losses are those of passes by hooks; a rise has the error of resampled sentences."""
     model = load_weights(run, 60).model
     table = headwise.prune_curve(checkpoint, PAIRS, points=4, metrics=["exact"])

@@ -107,7 +107,7 @@ def test_ours_by_name_of_one_checkpoint(run: TrainedRun) -> None:
         ({"save": True}, "a file or a corpus by name with save=True"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(
+def test_the_unmeasurable_is_refused(
     run: TrainedRun, given: dict[str, object], message: str
 ) -> None:
     opened = headwise.open("tiny", root=run.folder.parent)

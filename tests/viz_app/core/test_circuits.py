@@ -256,9 +256,7 @@ REPEATED = (5, 9, 5, 7, 9, 5, EOS)
         (EQUAL, "token", [{0, 2, 5}, {1, 4}, {0, 2, 5}, {3}, {1, 4}, {0, 2, 5}, {6}]),
     ],
 )
-def test_a_planted_head_looks_by_its_part(
-    head: int, part: str, looked_at: list[set[int] | None]
-) -> None:
+def test_a_head_looks_by_its_part(head: int, part: str, looked_at: list[set[int] | None]) -> None:
     model: Any = planted_model()
     source = Tokens(REPEATED, ("",) * len(REPEATED), ())
     trace: Any = SimpleNamespace(source=source, consumed=Tokens((BOS,), ("",), ()), turned=AS_IT_IS)

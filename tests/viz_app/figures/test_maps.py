@@ -108,9 +108,7 @@ def test_labels_of_columns_stand_on_top_with_the_titles() -> None:
         (lambda: draw_size(0, 3), "at least one cell"),
     ],
 )
-def test_unfit_labels_and_empty_maps_are_refused(
-    draw: Callable[[], go.Figure], message: str
-) -> None:
+def test_unfit_labels_and_no_maps_are_refused(draw: Callable[[], go.Figure], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         draw()
 

@@ -38,16 +38,14 @@ def part_of(maps: np.ndarray, text: str = "a") -> NotebookMaps:
 
 
 def page_of(layers: int, heads: int, source: int, text: str = "a", target: int = 0) -> str:
-    lengths = {"encoder_self": (source, source), "decoder_self": (target or source,) * 2}
+    target = target or source
+    of = {"encoder_self": (source,) * 2, "decoder_self": (target,) * 2, "cross": (target, source)}
     draw = np.random.default_rng(3)
-    maps = {
-        kind: draw.random((layers, heads, *lengths.get(kind, (target or source, source))))
-        for kind in KINDS
-    }
+    maps = {kind: draw.random((layers, heads, *of[kind])) for kind in KINDS}
     return notebook_maps(
         source=text,
         translation=text,
-        tokens=[(text, 0.5)] * (target or source),
+        tokens=[(text, 0.5)] * target,
         parts={kind: part_of(maps[kind].astype(np.float32), text) for kind in KINDS},
         facts={text: text},
         too_large="too large",

@@ -207,10 +207,8 @@ def test_the_copying_task_is_written_by_its_last_cross_attention() -> None:
     lexicon = lexicon_of(last, sentences, 0)
     assert lexicon.source.tolist() == lexicon.target.tolist()
     assert len(lexicon.source) == 7
-    found = [
-        lexicon_precision(model, mean_values(model, sentences, "cross"), lexicon)
-        for model in (first, last)
-    ]
+    means = [mean_values(model, sentences, "cross") for model in (first, last)]
+    found = [lexicon_precision(*of, lexicon) for of in zip((first, last), means, strict=True)]
     assert found[1].values[1].tolist() == [1, 1]
     assert (found[0].values < 0.5).all()
 

@@ -136,9 +136,8 @@ def asked_of(step: Step, lesson: Lesson, name: str, text: str) -> Asked:
         else:
             place = min(places[word], count - 1)
         if field in ("query", "key"):
-            view = dataclasses.replace(
-                view, inside=dataclasses.replace(view.inside, **{field: place})
-            )
+            inside = dataclasses.replace(view.inside, **{field: place})
+            view = dataclasses.replace(view, inside=inside)
         else:
             view = dataclasses.replace(view, **{field: place})
     return asked(view)

@@ -234,9 +234,7 @@ def about(asked: Asked, *, predictions: dict[str, Any] | None = None, **changes:
         ("restoring_sublayer", {}, ["Cross of layer 1 of the decoder"]),
     ],
 )
-def test_right_answers_by_hand(
-    asked: Asked, name: str, given: dict[str, str], answer: list[str]
-) -> None:
+def test_answers_by_hand(asked: Asked, name: str, given: dict[str, str], answer: list[str]) -> None:
     assert right(made(asked, name, **given)) == answer
 
 

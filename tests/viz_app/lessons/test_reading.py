@@ -98,7 +98,7 @@ def test_only_line_feeds_end_a_line_of_a_lesson(tmp_path: Path) -> None:
         ("teaches: ", "needs: rain\nteaches: ", 3, "unknown need 'rain'; write one of: additive"),
     ],
 )
-def test_a_broken_line_is_named(
+def test_broken_lines_are_named(
     tmp_path: Path, old: str, new: str, line: int, message: str
 ) -> None:
     text = (HEAD + 3 * STEP).replace(old, new, 1)

@@ -62,9 +62,7 @@ def test_alignments_survive_writing_and_reading(tmp_path: Path) -> None:
         (None, "", "not alignments, or damaged"),
     ],
 )
-def test_damaged_or_foreign_file_is_refused(
-    tmp_path: Path, old: str | None, new: str, message: str
-) -> None:
+def test_another_file_is_refused(tmp_path: Path, old: str | None, new: str, message: str) -> None:
     write_alignments(tmp_path, ALIGNMENTS)
     path = alignments_path(tmp_path)
     text = path.read_text()
@@ -149,9 +147,7 @@ def test_words_are_those_of_the_tokenizer_even_if_unknown() -> None:
     assert words_of(whole, text) == ["where", "is", "Zoë", "'", "s", "dog", "?"]
 
 
-def test_the_command_says_how_to_get_eflomal(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "eflomal", None)
     with pytest.raises(ValueError, match=r"eflomal is not installed; pip install .*\[align\]"):
         main(AlignArguments(run="en-es", data="valid.jsonl", checkpoints=tmp_path))

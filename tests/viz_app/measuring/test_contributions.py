@@ -238,10 +238,8 @@ def test_norms_with_the_residual_are_those_of_vectors_by_hand(precise: Seq2SeqMo
             n_queries, n_keys = weights.shape[1:]
             lengths = np.zeros((n_queries, n_keys + (kind == "cross")))
             for query, key in np.ndindex(n_queries, n_keys):
-                vector = sum(
-                    weights[h, query, key] * value[h, key] @ projection[h]
-                    for h in range(len(value))
-                )
+                heads = zip(weights[:, query, key], value[:, key], projection, strict=True)
+                vector = sum(weight * v @ matrix for weight, v, matrix in heads)
                 if kind != "cross" and query == key:
                     vector = vector + residual[query]
                 lengths[query, key] = np.linalg.norm(vector)

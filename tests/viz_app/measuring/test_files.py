@@ -160,9 +160,7 @@ def test_steps_are_listed_in_order_and_measures_replaced(tmp_path: Path) -> None
         (None, "", "not measures"),
     ],
 )
-def test_damaged_or_foreign_file_is_refused(
-    tmp_path: Path, old: str | None, new: str, message: str
-) -> None:
+def test_another_file_is_refused(tmp_path: Path, old: str | None, new: str, message: str) -> None:
     """Without a text to replace, the file is cut off."""
     write_measures(tmp_path, odd())
     path = measures_path(tmp_path, 20)

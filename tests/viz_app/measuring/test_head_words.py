@@ -161,9 +161,7 @@ def test_measures_without_words_are_refused() -> None:
         (0.0, 0.0, 0.3, "does not follow the word alignment of consumed tokens"),
     ],
 )
-def test_alignment_beside_the_diagonal(
-    lowest: float, diagonal: float, value: float, how: str
-) -> None:
+def test_alignment_beside_diagonal(lowest: float, diagonal: float, value: float, how: str) -> None:
     beside = Baselines(alignment=AlignmentBaselines(lowest, diagonal))
     assert describe_value("aer_consumed", "cross", value, beside=beside) == (
         f"{how}: error rate {value:.2f}, of the diagonal {diagonal:.2f}, at best {lowest:.2f}"

@@ -228,8 +228,7 @@ def test_preferring_what_is_frequent_is_right_in_half(languages: str) -> None:
     score -= np.log(sum(run.counts.target))
     found = []
     for pair in read_pairs(SENTENCES / f"{languages}.pairs.jsonl"):
-        right, wrong = (
-            score[run.tokenizers.encode_target(text)].sum() for text in (pair.right, pair.wrong)
-        )
+        ids = map(run.tokenizers.encode_target, (pair.right, pair.wrong))
+        right, wrong = (score[each].sum() for each in ids)
         found.append(0.5 if right == near(wrong, size=1_000) else float(right > wrong))
     assert 0.45 <= np.mean(found) <= 0.55

@@ -115,10 +115,8 @@ def test_a_declaration_is_all_that_a_measure_needs(
     """That of docs/add-a-measure.md: it is summed, has a chance level, is in files and in words."""
 
     def reach(rows: Rows) -> HeadSum:
-        away = [
-            [abs(k - q) for k in range(rows.keys.shape[1])] for q in range(rows.allowed.shape[1])
-        ]
-        values = (rows.weights * torch.tensor(away)).sum(dim=-1)
+        queries, keys = torch.arange(rows.allowed.shape[1]), torch.arange(rows.keys.shape[1])
+        values = (rows.weights * (keys - queries[:, None]).abs()).sum(dim=-1)
         return sum_rows(values, rows_with_several_keys(rows.allowed))
 
     measure = Measure(name="reach", note="How far.", range="amount", of_rows=reach)

@@ -22,9 +22,7 @@ from headwise.viz_app.model.modules.tree import build_module_tree, mark_tied_par
 from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 from headwise.viz_app.records.trace import HookSummary
 
-SMALL = TransformerConfig(
-    37, 37, n_encoder_layers=3, n_decoder_layers=2, n_heads=12, d_model=24, d_ff=23
-)
+SMALL = TransformerConfig(37, 37, 3, 2, n_heads=12, d_model=24, d_ff=23)
 POST = replace(SMALL, norm="post", final_norm=False, output_bias=True).description
 PRE = replace(SMALL, attention_bias=False, scale_embeddings=False).description
 RELATIVE = replace(PRE, scale_scores=False, positions="relative", norm_kind="rms")

@@ -92,7 +92,7 @@ def clouds(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     given: list[dict[str, Any]] = []
     for view in (projection, training_embeddings):
         monkeypatch.setattr(
-            view, "scatter", lambda cloud, **others: given.append({"cloud": cloud} | others)
+            view, "scatter", lambda a, **others: given.append({"cloud": a} | others)
         )
     return given
 

@@ -159,9 +159,8 @@ def test_a_choice_drops_the_meaningless(changes: dict[str, Any], dropped: str, k
     ],
 )
 def test_a_link_leaves_out_what_its_page_hides(page: str, own: dict[str, list[str]]) -> None:
-    view = with_choices(
-        View(), sentence="A", units="words", at=2, query=1, unfold="layers", training="heads"
-    )
+    there = {"at": 2, "query": 1, "unfold": "layers", "training": "heads"}
+    view = with_choices(View(), sentence="A", units="words", **there)
     assert encode(view, page) == {"q": ["A"], "units": ["words"]} | own
     in_lesson = replace(view, lesson="rows")
     assert encode(in_lesson, page) == encode(in_lesson)

@@ -81,9 +81,7 @@ def test_what_nobody_waits_for_is_dropped_within_a_pass(
     assert compute(run, 60, DOG)
 
 
-def test_a_beam_is_searched_anew_by_language(
-    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_beam_is_searched_by_language(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     searched = []
 
     def search(model: Any, sources: Any, *, size: int, prefix: Any) -> list[Beam]:
@@ -97,9 +95,7 @@ def test_a_beam_is_searched_anew_by_language(
     assert searched == [(BOS, 7), (BOS, 9)]
 
 
-def test_a_checkpoint_is_read_once_for_all(
-    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_is_read_by_one(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
     def counted(run: TrainedRun, step: int, dtype: torch.dtype) -> Checkpoint:
@@ -285,9 +281,7 @@ def test_a_result_is_logged_once_and_what_takes_long_said_meanwhile(
     assert said == [("Adding", True)]
 
 
-def test_models_are_bounded_but_one_is_kept(
-    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_are_bounded_one_is_kept(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """One over the bound leaves before the next is loaded."""
     first = caches.checkpoint_of(run, 20)
     caches.checkpoint_of(run, 60)
@@ -377,9 +371,7 @@ def test_each_memory_counts_once_and_as_a_whole() -> None:
         (lambda number: (), 0),  # one object
     ],
 )
-def test_some_items_stand_for_a_long_list(
-    make: Callable[[int], object], bytes_of_each: int
-) -> None:
+def test_some_items_stand_for_long_list(make: Callable[[int], object], bytes_of_each: int) -> None:
     """(The bytes are those of CPython 3.11.)"""
     items = [make(number) for number in range(1_000, 101_000)]
     assert size_of(items) == pytest.approx(100_000 * (8 + bytes_of_each), rel=0.05)

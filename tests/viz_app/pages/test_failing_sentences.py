@@ -73,9 +73,7 @@ def test_a_link_with_an_old_failure_shows_the_first(start: Start, lists: Calls, 
     assert f"failure={name}, which cannot be used here. Sorted by: log-probability." in app.said
 
 
-def test_a_sentence_opens_itself(
-    start: Start, lists: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_opens_itself(start: Start, lists: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Any] = []
     patch_views(monkeypatch, "errors", open_page=lambda _, **given: opened.append(given))
     start()

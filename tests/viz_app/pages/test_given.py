@@ -96,9 +96,7 @@ def test_weights_are_drawn_while_the_rest_is_measured(
     assert "which needs the weights alone" not in app.captions
 
 
-def test_the_matrix_has_checkpoints_of_the_same_sentences(
-    start_page: Start, own_root: Path
-) -> None:
+def test_the_matrix_has_those_of_the_same_sentences(start_page: Start, own_root: Path) -> None:
     app = start_page("training", own_root, training="heads")
     give(app, f"{CATS}\n{DOG}")
     assert "One checkpoint is measured, that of step 60" in app.captions

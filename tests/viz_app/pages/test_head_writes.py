@@ -62,9 +62,7 @@ def test_a_head_of_the_encoder_has_no_dictionary(start: Start, lists: Calls) -> 
     assert "dictionary_table" not in lists
 
 
-def test_tokens_here_and_typed_ones_have_values(
-    start: Start, run: TrainedRun, lists: Calls
-) -> None:
+def test_tokens_here_and_typed_have_values(start: Start, run: TrainedRun, lists: Calls) -> None:
     start(q="The dog", dictionary_of="sentence")
     rows = table(lists, "dictionary_table")
     ids = run.tokenizers.encode_source("The dog")

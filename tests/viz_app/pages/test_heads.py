@@ -317,9 +317,7 @@ def test_stages_of_a_training_and_its_sinks_are_drawn(
 # Heads, examples
 
 
-def test_heads_are_listed_in_words(
-    start: Start, measured: dict[int, Measures], lists: Calls
-) -> None:
+def test_heads_stand_in_words(start: Start, measured: dict[int, Measures], lists: Calls) -> None:
     app = start(measure="cost")
     titles, rows = lists["head_table"]["given"]
     assert titles == ["head", "rank", "cost of switching off, nats per token", "in words"]

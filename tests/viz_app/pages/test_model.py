@@ -192,9 +192,7 @@ def checks(app: Page) -> list[list[str]]:
     return [[*re.fullmatch(line, each).groups("")] for each in told.splitlines()]
 
 
-def test_the_decoder_reads_every_encoder_layer(
-    start: Start, opened: Opened, run: TrainedRun
-) -> None:
+def test_the_decoder_reads_all_layers(start: Start, opened: Opened, run: TrainedRun) -> None:
     """The last row is the model's own translation; so are all at the last layer by checkpoint."""
     page = opened("layers")
     [table] = page.dataframe
@@ -243,9 +241,7 @@ def test_the_largest_numbers_of_each_stream_are_drawn(opened: Opened, run: Train
     assert at + ("embedding" if layer == 0 else f"layer {layer}") in page.captions
 
 
-def test_broken_checks_are_red_with_their_meaning(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_checks_are_red_and_explained(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     traces: list[Trace] = []  # of the page: another pass may round otherwise
 
     def broken(*args: Any, **kwargs: Any) -> Trace:
@@ -262,10 +258,8 @@ def test_broken_checks_are_red_with_their_meaning(
     good, bad = ":green-badge[✓ holds]", ":red-badge[✗ broken]"
     assert [row[0] for row in rows] == [good, bad, good, good, bad]
     assert [unescaped(row[1]) for row in rows] == [check.name for check in trace.checks]
-    assert [unescaped(row[4]) for row in rows] == [
-        *(CONSEQUENCES[check.name] for check in trace.checks[:-1]),
-        "",
-    ]
+    meant = [CONSEQUENCES[check.name] for check in trace.checks[:-1]]
+    assert [unescaped(row[4]) for row in rows] == [*meant, ""]
     assert rows[1][2:4] == ["2.5e−01", "0"]
     for row, check in zip(rows[:-1], trace.checks, strict=False):
         # They differ by half a unit of the second digit that is written.

@@ -284,9 +284,7 @@ def test_positions_are_those_of_the_model(start_model: Start, folders: Folders) 
 
 
 @pytest.mark.parametrize(("side", "kind"), [("source", "encoder_self"), ("target", "decoder_self")])
-def test_relative_position_curves(
-    start_model: Start, folders: Folders, side: str, kind: Kind
-) -> None:
+def test_relative_positions(start_model: Start, folders: Folders, side: str, kind: Kind) -> None:
     _, model, trace = opened(folders("t5"))
     app = start_model("model", folders("t5"), section="positions", side=side)
     bias = run_layer_trace(model, trace, kind, 0).attention.position_bias
@@ -301,7 +299,7 @@ def test_relative_position_curves(
     assert list(start_model("model", folders("t5"), section="input").charts) == ["tokens"]
 
 
-def test_what_is_unknown_is_said(
+def test_the_unknown_is_said(
     start_model: Start, folders: Folders, measured_folders: Folders
 ) -> None:
     app = start_model("model", folders("marian"), section="similarity", all_pairs="true")
@@ -327,9 +325,7 @@ def test_what_is_unknown_is_said(
     assert r"\texttt{<pad>}" in words_of(app)  # its first token
 
 
-def test_relative_positions_are_not_in_the_plane(
-    start_model: Start, measured_folders: Folders
-) -> None:
+def test_relative_positions_have_no_plane(start_model: Start, measured_folders: Folders) -> None:
     for kind, told in (("encoder_self", True), ("cross", False)):
         app = start_model("heads", measured_folders("t5"), plane="this checkpoint", kind=kind)
         assert "queries and" in app.captions

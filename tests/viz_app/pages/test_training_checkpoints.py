@@ -144,9 +144,7 @@ def test_heads_without_choice_are_unknown(start: Start, monkeypatch: pytest.Monk
     assert "“–”: no row has more than one key." in app.captions
 
 
-def test_the_target_may_be_a_reference_or_own(
-    start: Start, own_root: Path, run: TrainedRun
-) -> None:
+def test_the_target_is_a_reference_or_own(start: Start, own_root: Path, run: TrainedRun) -> None:
     row = {"step": 0, "source": CATS, "reference": CATS_TRANSLATED, "shows": "reference"}
     append_log(own_root / "tiny" / "samples.jsonl", [row])
     at = {"step": "0", "other_step": "60", "layer": "1", "head": "2", "units": "words"} | COMPARE
@@ -175,9 +173,7 @@ def word_root(own_root: Path, run: TrainedRun, make_model: Callable[..., Transfo
     return own_root
 
 
-def test_other_tokenizers_are_compared_by_word(
-    start: Start, word_root: Path, run: TrainedRun
-) -> None:
+def test_other_tokenizers_meet_by_word(start: Start, word_root: Path, run: TrainedRun) -> None:
     own = {"shared": "own", "target": CATS_TRANSLATED, "layer": "2", "head": "2"}
     app = start(word_root, run="tiny", q=CATS, other_run="words", **own, **COMPARE)
     assert app.widget("other_run").options == ["tiny", "words"]

@@ -207,9 +207,7 @@ def test_a_text_of_more_than_20_000_characters_is_not_taken(start: Start) -> Non
         ((2, 2, 2), 0, "The untrained model said nothing but <s>; cut off at 3 tokens."),
     ],
 )
-def test_how_a_target_ended(
-    run: TrainedRun, ids: tuple[int, ...], step: int, expected: str
-) -> None:
+def test_how_targets_end(run: TrainedRun, ids: tuple[int, ...], step: int, expected: str) -> None:
     texts_of = tuple(run.tokenizers.target.tokens(ids))
     words = tuple(Word(text, at, at + 1) for at, text in enumerate(texts_of))
     text = run.tokenizers.target.decode(ids)
@@ -495,9 +493,7 @@ def test_a_link_opens_the_section_of_its_choices_and_no_other(
     assert asked.get("target", CATS_TRANSLATED) in app.texts
 
 
-def test_hypotheses_are_traced(
-    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beams_are_traced(start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     app = start().choose(decoding="beam")
     assert app.widget("beam").value == 4
     app.choose(beam=3)
@@ -714,9 +710,7 @@ def test_a_beam_that_writes_something_else_is_shown_beside(start: Start, run: Tr
 # Attention sinks
 
 
-def test_sinks_open_their_heads(
-    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sinks_open_heads(start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     app = start(below="sinks", kind="cross")
     assert "none of these 6 heads has most of its weight on one token" in app.captions
 

@@ -35,9 +35,7 @@ def turned_trace(run: TrainedRun, turned: Turned, target: Any = None) -> Trace:
     return run_trace(load_weights(run, 60).model, run.tokenizers, CATS, target, turned=turned)
 
 
-def test_a_slider_turns_the_head_and_writes_the_sentence_anew(
-    start: Start, run: TrainedRun
-) -> None:
+def test_a_slider_turns_the_head_and_translates_anew(start: Start, run: TrainedRun) -> None:
     app, whole = start(), traced(run)
     assert app.texts.count(whole.target_text) == 2
     app.choose(**{"strength-cross.2.1": -1.0})

@@ -326,9 +326,7 @@ if sys.argv[1] == "killed":
 """
 
 
-def test_what_a_process_died_of_is_left_by_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_a_process_died_of_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     st.cache_resource.clear()
     monkeypatch.setenv(CACHE, str(tmp_path))
     stopped = subprocess.run([sys.executable, "-c", DIES, "stopped"], cwd=ROOT, check=True)

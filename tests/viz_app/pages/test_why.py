@@ -132,9 +132,8 @@ def test_a_neuron_is_described_when_it_is_chosen(start_page: Start) -> None:
     said = " ".join(unescaped(each.value) for each in app.markdown)
     assert "Neuron 5 of layer 1 raises most" in said
     assert "decoder_drivers_expand" in app.charts
-    assert sum(neurons.values()) == near(
-        sum(drawn_bars(app, "neurons").values()), dtype=np.float32, size=LOGITS
-    )
+    again = sum(drawn_bars(app, "neurons").values())
+    assert sum(neurons.values()) == near(again, dtype=np.float32, size=LOGITS)
 
 
 def test_the_strongest_sentences_of_a_neuron_are_shown_and_opened(
@@ -233,10 +232,8 @@ def test_three_answers_name_the_source_words_and_mark_where_they_disagree(
     rows = table(lists, "source_words")
     words = traced(run).source.words
     assert [row[0] for row in rows] == [word.text for word in words]
-    first = {
-        max(range(len(rows)), key=lambda at: float(rows[at][answer].lstrip("<>")))
-        for answer in (1, 2, 3)
-    }
+    answers = np.array([[float(cell.lstrip("<>")) for cell in row[1:4]] for row in rows])
+    first = {*answers.argmax(axis=0)}
     assert ("They disagree on the first" in app.captions) == (len(first) > 1)
     for at, (_, lost, brought, _, mark) in enumerate(rows):
         one, other = float(lost.lstrip("<>")), float(brought.lstrip("<>"))

@@ -25,10 +25,7 @@ from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
 from tests.viz_app.conftest import ENGLISH, SPANISH
 from tests.viz_app.pages.driver import DOG, Page, Start, drawn, every_page, field_of, unescaped
 
-TRACED = {
-    *("translate", "inside", "why", "model"),
-    *("translations", "compare", "watch", "embeddings"),
-}
+TRACED = {"translate", "inside", "why", "model", "translations", "compare", "watch", "embeddings"}
 """Pages, and sections of Training, that send the sentence through the model."""
 RANKED = {"below": "off", "rank": "true", "ablation": "mean"}
 TOKEN = "$y$ :red[x] `c` https://h.example [a](http://x) :material/kitesurfing: } \\color{red}"

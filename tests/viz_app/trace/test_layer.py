@@ -64,9 +64,7 @@ def arrays_of(record: object) -> Iterator[tuple[str, np.ndarray]]:
             yield field.name, value
 
 
-def test_all_arrays_are_float32_and_read_only(
-    layer_trace: LayerTrace, speaker: Transformer
-) -> None:
+def test_arrays_are_float32_and_read_only(layer_trace: LayerTrace, speaker: Transformer) -> None:
     arrays = dict(arrays_of(layer_trace))
     biases = 4 if speaker.config.attention_bias else 0
     assert len(arrays) == (2 + 4 + 4 + 7 + 1) + biases + (2 + 4 + 5)  # attention, feed-forward

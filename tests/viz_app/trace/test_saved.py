@@ -241,7 +241,6 @@ def put(name: str, number: float) -> Callable[[Values], None]:
     return lambda values: np.put(values[name], 0, np.float32(min(number, 3e38)))
 
 
-@both
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
@@ -260,10 +259,7 @@ def put(name: str, number: float) -> Callable[[Values], None]:
         (lambda v: v.update(strengths=[["cross", 0, 3, 2.0]]), "there is no head cross 0 3"),
         (lambda v: v.update(strengths=[["cross", 0, 0, 3.5]]), "strength .* expected -1 to 3"),
         (lambda v: v.update(pinned=[["cross", 0, 0, 1, 99]]), "row 2 of .* expected a key up to"),
-        (
-            lambda v: v.update(pinned=[["decoder_self", 0, 0, 1, 2]]),
-            "row 2 of .* from 1 to 2, .* 3",
-        ),
+        (lambda v: v.update(pinned=[["decoder_self", 0, 0, 1, 2]]), "row 2 of .* from 1 to 2"),
         (cut("attention_cross"), "attention_cross: expected Ld H_cross T S = "),
         (cut("keys_cross"), "keys_cross: expected Ld H_cross S K_cross = "),
         (cut("encoder_stream"), r"encoder_stream: expected Le\+1 S De = "),
@@ -276,11 +272,11 @@ def put(name: str, number: float) -> Callable[[Values], None]:
     ],
 )
 def test_parts_that_do_not_fit_are_refused(
-    trace: Trace, tmp_path: Path, suffix: str, how: Callable[[Values], None], reason: str
+    trace: Trace, tmp_path: Path, how: Callable[[Values], None], reason: str
 ) -> None:
     values = contents(trace)
     how(values)
-    refuse(write(tmp_path / f"trace{suffix}", values), reason)
+    refuse(write(tmp_path / "trace.npz", values), reason)
 
 
 @pytest.mark.parametrize(
@@ -325,11 +321,7 @@ def header(shape: tuple[int, ...], descr: str = "<f4") -> bytes:
             ("encoder_stream", header(shape) + b"1234", "encoder_stream: expected the shape of")
             for shape in ((2**41,), (2**20, 2**21), (0, 2**50))
         ),
-        (
-            "encoder_stream",
-            header((25_000, 1_000)) + bytes(10**8),
-            "expected at most .* bytes in it",
-        ),
+        ("encoder_stream", header((25_000, 1_000)) + bytes(10**8), "expected at most .* bytes in"),
         ("entropy", header((1,), "<f8") + bytes(8), "entropy: .* type float32, got float64"),
         ("about", header((), "<i8") + bytes(8), "about: "),
     ],

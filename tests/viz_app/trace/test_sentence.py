@@ -70,9 +70,7 @@ def test_weights_follow_from_queries_and_keys(trace: Trace, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_value_norms_are_those_after_projecting(
-    trained: Transformer, trace: Trace, kind: Kind
-) -> None:
+def test_value_norms_are_after_projecting(trained: Transformer, trace: Trace, kind: Kind) -> None:
     for layer in range(L):
         module = trained.get_submodule(attention_path(kind, layer))
         projection = module.get_parameter("output_projection.weight").numpy()  # (D, H K)
@@ -148,12 +146,10 @@ def test_predictions_follow_from_the_logits(
 
 
 def test_top_token_texts(tokenizers: TokenizerPair, trace: Trace) -> None:
-    ids = trace.predictions.top_ids
-    assert [list(row) for row in trace.top_tokens] == [
-        tokenizers.target.tokens(row) for row in ids.tolist()
-    ]
-    lens = trace.predictions.lens_ids
-    assert list(trace.lens_tokens[1][2]) == tokenizers.target.tokens(lens[1, 2].tolist())
+    tokens = tokenizers.target.tokens
+    top, lens = trace.predictions.top_ids, trace.predictions.lens_ids
+    assert [list(row) for row in trace.top_tokens] == [tokens(row) for row in top.tolist()]
+    assert list(trace.lens_tokens[1][2]) == tokens(lens[1, 2].tolist())
 
 
 def test_lens_norms_each_layer_as_the_last(precise: Transformer, precise_trace: Trace) -> None:
@@ -336,9 +332,7 @@ def test_longest_source_and_target_and_all_tokens_are_accepted(
         ),
     ],
 )
-def test_turned_models_match(
-    precise: Transformer, tokenizers: TokenizerPair, turned: Turned
-) -> None:
+def test_turned_match(precise: Transformer, tokenizers: TokenizerPair, turned: Turned) -> None:
     trace = run_trace(precise, tokenizers, SOURCE, turned=turned)
     source = tokenizers.encode_source(SOURCE)
     with turn(precise, turned), torch.inference_mode():

@@ -38,9 +38,8 @@ def test_a_source_gets_the_next_longer_target_that_is_another() -> None:
 
 def test_scores_are_those_of_traces_per_token(run: TrainedRun) -> None:
     model = load_weights(run, run.steps()[-1]).model
-    found = reference_scores(
-        model, Sentences.of(run.tokenizers, TEXTS, max_length=model.description.max_length)
-    )
+    most = model.description.max_length
+    found = reference_scores(model, Sentences.of(run.tokenizers, TEXTS, max_length=most))
 
     def scores(pairs: list[tuple[str, str]]) -> list[float]:
         traces = [run_trace(model, run.tokenizers, *pair) for pair in pairs]

@@ -60,10 +60,7 @@ def test_planted_heads_are_named_right(trace: Any) -> None:
     idle, same = sink_effects(trace.model, trace, "encoder_self")
     sinks = [idle.sink, same.sink]
     assert sinks == find_sinks(trace, "encoder_self")
-    assert [sink.head for sink in sinks] == [
-        Head("encoder_self", 0, IDLE),
-        Head("encoder_self", 0, BROADCASTS),
-    ]
+    assert [sink.head for sink in sinks] == [Head("encoder_self", 0, n) for n in (IDLE, BROADCASTS)]
     assert [sink.keys for sink in sinks] == [(SOURCE.index(SINK),)] * 2
     assert all(sink.share > 0.9 and sink.even == near(0.2) for sink in sinks)
     assert sinks[0].norm < 1e-9 < sinks[0].norm_elsewhere

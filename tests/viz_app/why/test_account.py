@@ -62,10 +62,9 @@ def made(name: str, make_model: MakeModel, dtype: torch.dtype) -> Any:
 
 def traced(source: Ids = SOURCE, turned: Turned = AS_IT_IS, word: int = WORD) -> Any:
     predicted = (*PREDICTED[:STEP], word, EOS)
-    tokens = (Tokens(ids, ("",) * len(ids), ()) for ids in (source, CONSUMED, predicted))
-    return SimpleNamespace(
-        **dict(zip(("source", "consumed", "predicted"), tokens, strict=True)), turned=turned
-    )
+    ids = {"source": source, "consumed": CONSUMED, "predicted": predicted}
+    tokens = {name: Tokens(each, ("",) * len(each), ()) for name, each in ids.items()}
+    return SimpleNamespace(**tokens, turned=turned)
 
 
 def logit_difference(model: Any, source: Ids, consumed: Ids) -> float:

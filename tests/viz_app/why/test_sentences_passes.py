@@ -207,11 +207,8 @@ class ByHooks:
         handle = None
         if of is not None:
             module, is_input = of
-            handle = (
-                module.register_forward_pre_hook(hook)
-                if is_input
-                else module.register_forward_hook(hook)
-            )
+            before, after = module.register_forward_pre_hook, module.register_forward_hook
+            handle = (before if is_input else after)(hook)
         try:
             with torch.no_grad():
                 logits = self.run(source)
