@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headwise.viz_app.figures.theme import (
     Theme,
     by_root,
+    difference_scale,
     text_on_weight,
     weight_colour,
     weight_scale,
@@ -95,18 +96,23 @@ def short_probability(probability: float) -> str:
     return f"{probability:.2f}" if probability >= 0.005 else "<.01"
 
 
-def scale_legend(theme: Theme, name: str, *, masked: bool = False) -> str:
-    """Return what shades of a scale mean, as HTML: a bar from 0 to 1, and the colour of masks."""
-    stops = ",".join(f"{colour} {100 * at:.0f}%" for at, colour in weight_scale(theme))
+def scale_legend(theme: Theme, name: str, *, masked: bool = False, signed: bool = False) -> str:
+    """Return what shades of a scale mean, as HTML: a bar from 0 to 1, and the colour of masks.
+
+    A ``signed`` scale is that of differences, from -1 to 1.
+    """
+    scale = difference_scale(theme) if signed else weight_scale(theme)
+    stops = ",".join(f"{colour} {100 * at:.0f}%" for at, colour in scale)
     bar = (
         f"display:inline-block;width:5rem;height:.6rem;border:1px solid {theme.line};"
         f"background:linear-gradient(to right,{stops})"
     )
+    said, least = (name, "−1") if signed else (by_root(name), "0")
     square = f"display:inline-block;width:.7rem;height:.7rem;background:{theme.masked}"
     grey = f' · <span style="{square}"></span> masked'
     return (
-        f'<span style="font-size:.85rem;color:{theme.muted}">{by_root(name)}: '
-        f'<span style="white-space:nowrap">0 <span style="{bar}"></span> 1</span>'
+        f'<span style="font-size:.85rem;color:{theme.muted}">{said}: '
+        f'<span style="white-space:nowrap">{least} <span style="{bar}"></span> 1</span>'
         f"{grey if masked else ''}</span>"
     )
 

@@ -18,7 +18,14 @@ from headwise.viz_app.figures.early import early_map
 from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.html import lens_table, padding_rows, scale_legend, token_row
 from headwise.viz_app.figures.maps import attention_map, vector_map
-from headwise.viz_app.figures.theme import DARK, LIGHT, Theme, text_on_weight, weight_colour
+from headwise.viz_app.figures.theme import (
+    DARK,
+    LIGHT,
+    Theme,
+    difference_scale,
+    text_on_weight,
+    weight_colour,
+)
 
 
 def texts(table: Element) -> list[list[str]]:
@@ -64,6 +71,9 @@ def test_a_legend_says_that_its_scale_is_not_linear_and_what_is_masked() -> None
     assert len(LIGHT.weights) % 2 == 0 or f"{middle} 25%" in legend
     assert f"background:{LIGHT.masked}" in legend
     assert "masked" not in scale_legend(LIGHT, "weight")
+    signed = scale_legend(LIGHT, "B − A", signed=True)
+    assert re.sub("<[^>]*>", "", signed) == "B − A: −1  1"
+    assert f"{difference_scale(LIGHT)[-1][1]} 100%" in signed
 
 
 # A padded batch

@@ -50,11 +50,14 @@ def show_pair_maps(selection: Selection, pair: SentencePair, at: int) -> None:
                 alt=f"{head_label(head)} in sentence {letter}: attention map of {grid.said}",
                 name=f"{name}-{letter}",
             )
-    st.html(scale_legend(selection.theme, "weight", masked=grids[0].allowed is not None))
+    weights = scale_legend(selection.theme, "weight", masked=grids[0].allowed is not None)
+    st.html(f"{weights} · {scale_legend(selection.theme, 'B − A', signed=True)}")
     with places[2]:
         st.markdown("**B − A**", help=_apart(pair))
         show_figure(
-            difference_map(difference, **axes, **map_arguments(grids[0], selection.theme)),
+            difference_map(
+                difference, has_bar=False, **axes, **map_arguments(grids[0], selection.theme)
+            ),
             key="pair_difference",
             alt=f"{head_label(head)}: weights in B minus those in A where tokens correspond",
             name=f"{name}-difference",
