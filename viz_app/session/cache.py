@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -151,10 +151,23 @@ def _models() -> Kept:
     return Kept(MODEL_BYTES, alone=True)
 
 
+class Loader:
+    """Loads what will be asked for next, in one thread for all sessions."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "loader")
+        self.latest: Future[object] | None = None
+
+    def load(self, function: Callable[[], object]) -> None:
+        """Call a function, but not while another is called: it would come too late to be of use."""
+        if self.latest is None or self.latest.done():
+            self.latest = self._thread.submit(function)
+
+
 @st.cache_resource(show_spinner=False)
-def loader() -> Executor:
-    """Return the one thread that loads what will be asked for next."""
-    return ThreadPoolExecutor(1, "loader")
+def loader() -> Loader:
+    """Return the loader of the process."""
+    return Loader()
 
 
 @st.cache_resource(show_spinner=False)

@@ -147,7 +147,7 @@ def load_ahead(run: Run, step: int, following: Sequence[int]) -> None:
     ahead = min(fit, _MOST_AHEAD)
     if is_cached("checkpoint loaded", (str(path), stamp_if_there(path))):
         for later in following[ahead - 1 : ahead]:  # none if not even one fits
-            cache.loader().submit(checkpoint_of, run, later, says=False)
+            cache.loader().load(partial(checkpoint_of, run, later, says=False))
 
 
 @dataclass(frozen=True)

@@ -330,14 +330,29 @@ def test_while_checkpoints_are_used_the_next_is_loaded(
     monkeypatch.setattr(caches, "_MOST_AHEAD", 2)
     for step in known:
         caches.checkpoint_of(run, step)
-    caches.load_ahead(run, 60, [20, 0])
-    cache.loader().submit(lambda: None).result()  # behind that
-    caches.load_ahead(run, 60, [20])
-    cache.loader().submit(lambda: None).result()
+    for following in ([20, 0], [20]):
+        caches.load_ahead(run, 60, following)
+        if (latest := cache.loader().latest) is not None:
+            latest.result()
     assert loaded == expected
     if 0 in loaded:
         caches.checkpoint_of(run, 0)
         assert loaded == expected
+
+
+def test_while_one_is_loaded_ahead_no_other_waits_for_it() -> None:
+    loader, go_on, loaded = cache.Loader(), Event(), list[int]()
+    loader.load(lambda: go_on.wait(30))
+    first = loader.latest
+    loader.load(lambda: loaded.append(1))
+    assert loader.latest is first
+    go_on.set()
+    assert first is not None
+    assert first.result()
+    loader.load(lambda: loaded.append(2))
+    assert loader.latest is not None
+    loader.latest.result()
+    assert loaded == [2]
 
 
 def test_pages_get_weights_of_a_short_type(
