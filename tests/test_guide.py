@@ -12,13 +12,13 @@ from tests.imports import ROOT
 GUIDE = (ROOT / "docs" / "finding-your-way.md").read_text("utf-8")
 TABLE = GUIDE.partition("## To change something")[2].partition("## Before")[0]
 ROWS = re.findall(r"^\| (.+?) \| (.+) \|$", TABLE, re.M)[1:]
-ENDINGS = (".py", ".js", ".css", ".json")
+ENDINGS = (".py", ".js", ".css", ".json", ".txt")
 
 
 def places_of(cell: str) -> Iterator[str]:
     """Paths, of which those after the first may leave out its folder, as ``beside it`` says."""
     folder = ROOT
-    for written in re.findall(r"`([\w/.-]+(?:/|\.(?:py|js|css)))`", cell):
+    for written in re.findall(r"`([\w/.-]+(?:/|\.(?:py|js|css|txt)))`", cell):
         found = [base / written for base in (ROOT, folder, ROOT / "viz_app", ROOT / "model")]
         path = next((path for path in found if path.exists()), None)
         assert path is not None, written
