@@ -7,7 +7,7 @@ const INSET = 8; // pixels: half of the slider's thumb
 const EDGE = 7; // pixels above the highest loss and below the lowest
 
 export function drawCurve(svg, { steps, heights, changed, frames }, frame) {
-  const between = (svg.clientWidth - 2 * INSET) / Math.max(1, steps.length - 1);
+  const between = Math.max(0, svg.clientWidth - 2 * INSET) / Math.max(1, steps.length - 1);
   const x = (place) => INSET + between * place;
   const y = (place) => HEIGHT - EDGE - (heights[place] ?? 0.5) * (HEIGHT - 2 * EDGE);
   const there = new Set(frames.map(({ step }) => step));
