@@ -151,8 +151,8 @@ def test_pages_say_nothing_false(
         assert (app.errors, app.warnings) == ([], [])
         told = words_of(app)
         assert [sign for sign in FALSE_OF[family] if sign in told] == []
-        hostile = words_shown(app)
-        assert hostile or family != "t5" or page in ("learn", "training", "heads", "errors")
+        if family == "t5":  # whose tokens are markup
+            assert words_shown(app) or page in ("learn", "training", "heads", "errors")
 
     folder = measured_folders(family) if family in MEASURED else folders(family)
     asked = {"rank": "true", "kind": "encoder_self"} | address
