@@ -128,7 +128,7 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
         ),
         (
             *("/heads", {"heads": "feeds"}, "heads_graph", "edges-checkpoint400"),
-            {"decoder self 2", "query", "key", "value"},
+            {"decoder", "self 2", "query", "key", "value"},
         ),
         (
             *("/", {"style": "lines"}, "lines", "400-cross-layer2-head1-lines"),
