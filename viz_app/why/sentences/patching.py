@@ -78,8 +78,8 @@ class Patching(Record):
 
     @property
     def says_nothing(self) -> bool:
-        """Whether shares are of next to nothing: a patch moves the odds far more than all of B."""
-        return self.farthest > _BEYOND * abs(self.odds_b - self.odds_a)
+        """Whether shares are of nothing, or of so little that a patch moves the odds far more."""
+        return self.nothing_to_restore or self.farthest > _BEYOND * abs(self.odds_b - self.odds_a)
 
     @property
     def same_answer(self) -> bool:

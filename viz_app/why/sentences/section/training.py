@@ -90,7 +90,7 @@ def show_attributed(selection: Selection, pair: SentencePair, drawn: Patching) -
         name=f"attribution-of-{shown}-through-training",
         on_select=open_checkpoint,
     )
-    empty = sum(each.nothing_to_restore or each.says_nothing for each in found)
+    empty = sum(each.says_nothing for each in found)
     st.caption(
         "To first order, and so rough where a patch changes much. A click opens a checkpoint."
         + " Grey: a word with another number of tokens in B has no gradient."
@@ -105,7 +105,7 @@ def _shares(found: Patching, names: list[str]) -> Doubles:
     """Return the shares of some patches; NaN where A and B hardly differ."""
     odds = dict(found.named())
     values = np.array([odds[name] for name in names])
-    if found.nothing_to_restore or found.says_nothing:
+    if found.says_nothing:
         return np.full(values.shape, np.nan)
     return found.restored(values)
 
