@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -210,8 +211,9 @@ class Session:
                 problems.append(f"message on the page: {element.alert.body}")
             elif kind == "html" and path[:-1] == block:
                 translation = unescape(re.sub("<[^>]*>", "", element.html.body))
-            elif kind == "plotly_chart" and element.plotly_chart.id.endswith("-large"):
-                weights = cells_of(element.plotly_chart.spec)
+            elif kind == "bidi_component" and element.bidi_component.id.endswith("-large"):
+                [drawn] = json.loads(element.bidi_component.json)
+                weights = cells_of(drawn["figure"])
             elif kind == "text_area" and element.text_area.id.rstrip().endswith("-sentence"):
                 self._field = element.text_area.id
         sentence = parse_qs(self._query).get("q", [""])[0]

@@ -13,7 +13,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Head
 from headwise.viz_app.trace.sentence import run_trace
 
-_PICTURE = "document.querySelector(`.st-key-${key} .heatmaplayer image`)?.href.baseVal"
+_PICTURE = "document.querySelector(`.st-key-${key} .heat_map image`)?.href.baseVal"
 _PICTURES = f"""() => Object.fromEntries(['large', 'mosaic'].map(key => [key, {_PICTURE}]))"""
 """What both maps are painted with."""
 _SHOWN = f"""given => given.translation

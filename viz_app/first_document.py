@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from headwise.viz_app.components.assets import SCRIPTS, SCRIPTS_AT, VERSION, script_place
 from headwise.viz_app.moved import GONE, Parameters, moved
 
 _HERE = Path(__file__).parent
@@ -25,6 +26,8 @@ _PROGRAMS = (
     "PlotlyChart",  # the largest: last
 )
 """Kinds of pieces that nearly all pages have. Their files are named after their contents."""
+_SCRIPTS = ("heat_map.js", "token_buttons.js", "tables.js", "printing.js")
+"""Ours that nearly all pages have."""
 
 
 def first_document() -> str:
@@ -35,15 +38,17 @@ def first_document() -> str:
     document = (_STREAMLIT / "index.html").read_text("utf-8")
     style = (_HERE / "frame/frame.css").read_text("utf-8")
     found = [path for name in _PROGRAMS for path in (_STREAMLIT / "static/js").glob(f"{name}.*.js")]
-    loading = "".join(f'import("./static/js/{path.name}");' for path in found)
+    places = [*(f"./static/js/{path.name}" for path in found), *map(script_place, _SCRIPTS)]
+    loading = "".join(f'import("{place}");' for place in places)
     # At the end, since Streamlit writes its own styles into the head.
     ours = f'<style>{style}</style><script type="module">{loading}</script>'
     return document.replace("</body>", f"{ours}</body>")
 
 
 def document_routes(under: str) -> list[BaseRoute]:
-    """Return the routes of the pages, and of other addresses that a person may type for them. The
-    first page has no name in addresses. ``under`` is the path before all others, or empty.
+    """Return the routes of the pages, of other addresses that a person may type for them, and of
+    the components' scripts. The first page has no name in addresses. ``under`` is the path before
+    all others, or empty.
     """
     document = first_document()
 
@@ -62,4 +67,15 @@ def document_routes(under: str) -> list[BaseRoute]:
         query = query if found is given else urlencode(found, doseq=True)
         return RedirectResponse(f"./{now}?{query}".removesuffix("?"))
 
-    return [Route(f"{before}/{name}", answer) for name in sorted(pages | typed)]
+    scripts = Route(f"{before}/{SCRIPTS_AT}/{{version}}/{{name}}", _answer_script)
+    return [scripts, *(Route(f"{before}/{name}", answer) for name in sorted(pages | typed))]
+
+
+async def _answer_script(request: Request) -> Response:
+    """Answer with a script, which a browser keeps; not one of another version, as of a replica."""
+    script = SCRIPTS.get(request.path_params["name"])
+    if script is None:
+        return Response(status_code=404)
+    is_ours = request.path_params["version"] == VERSION
+    kept = "public, max-age=31536000, immutable" if is_ours else "no-store"
+    return Response(script, media_type="text/javascript", headers={"Cache-Control": kept})

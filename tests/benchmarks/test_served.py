@@ -210,7 +210,7 @@ def test_a_sentence_is_drawn_and_its_bytes_are_counted(run: TrainedRun, browser:
         page = typed.TypedPage(browser, server.address, run, FIRST)
         drawn = page.type(SECOND)
         names = {message.name for message in drawn.messages}
-        assert names >= {"plotly_chart large", "plotly_chart mosaic", "script_finished"}
+        assert names >= {"bidi_component large", "bidi_component mosaic", "script_finished"}
         assert drawn.received >= sum(message.size for message in drawn.messages) > 10_000
         clicked = page.choose("head", "2")
         assert 0 < clicked.received < drawn.received

@@ -66,6 +66,8 @@ _LOOK = """argument => {
     const components = [...document.querySelectorAll('[data-testid="stBidiComponentIsolated"]')]
         .filter(element => element.checkVisibility());
     if (components.some(each => !each.shadowRoot?.childElementCount)) return undefined;
+    if ([...document.querySelectorAll('.heat_map:empty')].some(each => each.checkVisibility()))
+        return undefined;
     const roots = components.map(component => component.shadowRoot);
     const everywhere = place =>
         [document, ...roots].flatMap(root => [...root.querySelectorAll(place)]);
@@ -104,9 +106,11 @@ _SEEN = "() => `${document.title}: ${document.querySelector('.stMain')?.innerTex
 DRAWN = """() => {
     if (visible('[class*="st-key-"][class*="-progress"]').length) return undefined;
     if (visible('.js-plotly-plot').some(gd => !gd.dataset.tabled)) return undefined;
+    if (visible('.heat_map').some(map => !map.figure)) return undefined;
     const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)
         ? Array.from(value, plain) : value;
-    const charts = visible('.js-plotly-plot').map(gd => JSON.stringify(gd._fullData.map(
+    const data = visible('.js-plotly-plot, .heat_map').map(gd => gd.figure?.data ?? gd._fullData);
+    const charts = data.map(traces => JSON.stringify(traces.map(
         trace => [trace.type, plain(trace.x), plain(trace.y), plain(trace.z)])));
     const components = roots.map(root => root.textContent);
     return [visible('[data-testid="stMain"]')[0].innerText, ...components, ...charts];
@@ -124,13 +128,21 @@ _FIND = """([argument, wanted, tolerance]) => {
     return value !== undefined && (wanted === null || near(value, wanted[0])) && {value};
 }"""
 _CHART = """() => {
-    const charts = visible('.st-key-KEY .js-plotly-plot');
+    const charts = visible('.st-key-KEY :is(.js-plotly-plot, .heat_map)');
     const [gd] = charts;
+    if (gd?.figure) Object.assign(gd, {_fullData: gd.figure.data, layout: gd.figure.layout});
     return charts.length === 1 && gd._fullData ? (EXPRESSION) : undefined;
 }"""
-FRAMES = """[...gd.closest('[class*="-box "]').querySelectorAll('.chosen i')]
-    .map(each => JSON.parse(each.dataset.frame)).map(({y0, y1}) => [y0, y1])"""
-"""Where the frames that lie over a chart begin and end, from its top."""
+FRAMES = """(gd.figure
+    ? gd.layout.shapes.filter(({name, type}) => name === 'mark' && type === 'rect')
+        .map(({y0, y1}) => [y0, y1])
+    : [...gd.closest('[class*="-box "]').querySelectorAll('.chosen i')].map(frame => {
+        const [{top, bottom}, from] = [frame, gd].map(each => each.getBoundingClientRect());
+        const axis = gd._fullLayout.yaxis;
+        const at = pixel => Math.round(2 * axis.p2d(pixel - from.top - axis._offset)) / 2;
+        return [at(top), at(bottom)];
+    }))"""
+"""Where the frames of a map, or those over bars, begin and end, from its top."""
 _LABELS = """(() => {
     const unescape = text => {
         const field = document.createElement('textarea');
@@ -140,7 +152,7 @@ _LABELS = """(() => {
     const aliases = Object.entries(gd.layout.AXISaxis.labelalias ?? {});
     const labels = new Map(aliases.map(([at, text]) => [+at, unescape(text)]));
     const drawn = [...gd.querySelectorAll('.AXIStick')];
-    for (const tick of drawn) labels.set(tick.__data__.x, tick.textContent);
+    for (const tick of drawn) labels.set(+(tick.dataset.at ?? tick.__data__.x), tick.textContent);
     const sorted = [...labels].sort((a, b) => a[0] - b[0]);
     return drawn.length && sorted.every(([at], i) => at === i)
         ? sorted.map(([, text]) => text) : undefined;
@@ -370,7 +382,12 @@ class App:
         self.widget(key).locator("input").press(button)
 
     def click_in(self, key: str, x: float, y: float, *, subplot: str = "xy") -> None:
-        """Click in a chart, at parts of its width and height between the axes."""
+        """Click in a chart or a map, at parts of its width and height between the axes."""
+        if self.page.locator(f".st-key-{key} .heat_map").count():
+            self.hover_in(key, x, y)
+            self.page.mouse.down()
+            self.page.mouse.up()
+            return
         self.read(key, "(gd._hoverdata = undefined) ?? true")  # of where the mouse was before
         hovered = f"document.querySelector('.st-key-{key} .js-plotly-plot')?._hoverdata?.length"
         for attempt in range(100):  # a chart that was only just drawn does not listen yet
@@ -383,7 +400,8 @@ class App:
 
     def hover_in(self, key: str, x: float, y: float, *, subplot: str = "xy") -> None:
         """Move the mouse in a chart, to parts of its width and height between the axes."""
-        left, top, width, height = self.box(f'.st-key-{key} .nsewdrag[data-subplot="{subplot}"]')
+        cells = f'.nsewdrag[data-subplot="{subplot}"], .heat_map image:first-of-type'
+        left, top, width, height = self.box(f".st-key-{key} :is({cells})")
         self.page.mouse.move(left + x * width, top + y * height)
 
     def tab_to(self, place: str) -> None:

@@ -161,7 +161,7 @@ def test_page_is_reloaded_and_closed_while_the_app_computes(
     """The log of the server, which must not have a traceback, is looked at when it ends."""
     app, other = new_app(), new_app()
     app.open(q="I am hungry.", decoding="beam", beam=8)
-    app.page.locator(".st-key-large .js-plotly-plot").wait_for()
+    app.page.locator(".st-key-large .heat_map image").wait_for()
     begin(app, LONG)
     app.page.reload()
     begin(app, LONGER)  # while the server may still be at the first

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from benchmarks.parts.web_vitals import OBSERVE, jumped
-from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.figures.theme import DARK, LIGHT
-from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session.panels import SECONDS_BETWEEN_LOOKS
 from tests.browser.driver import App, NewApp, Traced, rgb
 
@@ -25,11 +22,11 @@ TEXTS_OF_OURS = (".st-key-large .xtick text", ".st-key-about-run p")
 """A label of a map, and what is said of the run."""
 RIGHT_EDGES = "all => all.map(element => element.getBoundingClientRect().right)"
 MAP_ON_SCREEN = """() => {
-    const [chart] = visible('.st-key-large .js-plotly-plot');
-    const [cells] = chart.querySelectorAll('.nsewdrag');
+    const [chart] = visible('.st-key-large .sheet');
+    const [cells] = chart.querySelectorAll('image');
     const {top, left, right, bottom} = chart.getBoundingClientRect();
     const seen = (right - left) * (Math.min(bottom, innerHeight) - top);
-    const [{z}] = chart._fullData, {width, height} = cells.getBoundingClientRect();
+    const [{z}] = chart.parentNode.figure.data, {width, height} = cells.getBoundingClientRect();
     const labels = ['.xtick', '.ytick'].map(each => chart.querySelectorAll(each).length);
     if (everywhere('[aria-label^="Tokens of"]').length !== 2) return undefined;
     const missing = [z[0].length - labels[0], z.length - labels[1]];
@@ -47,38 +44,6 @@ SEEN_TOKENS = """() => {
 }"""
 """Which of some tokens of the source are not cut off."""
 
-DRAWN_LABELS = ".xtick text, .ytick text, .annotation text"
-PLACES = """([map, labels, cells]) => Object.fromEntries(['large', 'mosaic'].flatMap(key => {
-    const drawn = document.querySelector(`.st-key-${key}-box ${map}`);
-    const corner = drawn.getBoundingClientRect();
-    const at = each => {
-        const {left, right, top, bottom} = each.getBoundingClientRect();
-        return [(left + right) / 2 - corner.left, (top + bottom) / 2 - corner.top];
-    };
-    return [[`${key} cells`, at(drawn.querySelector(cells))],
-        ...[...drawn.querySelectorAll(labels)].map(each => [each.textContent, at(each)])];
-}))"""
-"""Where in their map the middles of all labels are, by their texts, and of the cells."""
-SHARES_OF_COLOURS = """scale => {
-    const picture = document.querySelector('.st-key-large-box .early-map img');
-    const canvas = document.createElement('canvas');
-    [canvas.width, canvas.height] = [picture.naturalWidth, picture.naturalHeight];
-    canvas.getContext('2d').drawImage(picture, 0, 0);
-    const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-    const colours = scale.map(hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16)));
-    const mixed = Array.from({length: 601}, (_, i) => {
-        const at = Math.min(Math.floor(i / 100), 5), share = i / 100 - at;
-        return colours[at].map((c, channel) => c + (colours[at + 1][channel] - c) * share);
-    });
-    const far = (pixel, colour) =>
-        colour.reduce((sum, c, channel) => sum + (c - data[pixel + channel]) ** 2, 0);
-    return Array.from({length: data.length / 4}, (_, cell) => {
-        const distances = mixed.map(colour => far(4 * cell, colour));
-        return distances.indexOf(Math.min(...distances)) / 600;
-    });
-}"""
-"""How far along a scale of seven colours each cell of the early map is, from 0 to 1."""
-
 
 @pytest.mark.parametrize("path", ["", "model", "heads"])
 def test_little_jumps_while_a_page_comes(new_app: NewApp, path: str) -> None:
@@ -88,39 +53,6 @@ def test_little_jumps_while_a_page_comes(new_app: NewApp, path: str) -> None:
     app.page.goto(f"{app.address}/{path}?q={SENTENCE}")
     app.rest()
     assert jumped(app.page.evaluate("felt.shifts")) < 0.2
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_a_map_is_seen_where_plotly_draws_it_before_plotly_is_there(
-    new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace], width: int
-) -> None:
-    app, held = new_app(viewport={"width": width, "height": 1200}), list[Route]()
-    app.load_always()
-    app.page.route("**/PlotlyChart.*.js", lambda route: held.append(route))
-    app.page.goto(f"{app.address}/?q={SENTENCE}&layer=2&head=3")
-    early = app.page.locator(".st-key-large-box .early-map")
-    early.wait_for()
-    app.page.locator(".st-key-mosaic-box .early-map").wait_for()
-    assert app.page.locator(".js-plotly-plot").count() == 0
-    weights = trace_at(run.steps()[-1], SENTENCE).attention["cross"][1, 2]
-    assert app.page.evaluate(SHARES_OF_COLOURS, list(LIGHT.weights)) == pytest.approx(
-        np.sqrt(weights).ravel().tolist(), abs=0.05
-    )
-    app.page.locator('.stApp[data-test-script-state="notRunning"]').wait_for()
-    before = app.page.evaluate(PLACES, [".early-map", "i", "img"])
-    while held:
-        held.pop().continue_()
-    app.rest()
-    expect(early).to_be_hidden()
-    after = app.page.evaluate(PLACES, [".js-plotly-plot", DRAWN_LABELS, ".heatmaplayer image"])
-    assert len(after) > 20
-    assert before.keys() == after.keys()
-    far = {name: (at, after[name]) for name, at in before.items() if not_near(at, after[name])}
-    assert not far
-    # It was for the beginning only.
-    app.choose(head="4")
-    app.expect_drawn("large", trace_at(run.steps()[-1], SENTENCE).attention["cross"][1, 3])
-    assert early.count() == 0
 
 
 def not_near(a: list[float], b: list[float]) -> bool:
@@ -228,7 +160,7 @@ def test_the_chosen_key_is_scrolled_into_sight(new_app: NewApp) -> None:
     app.open("/inside", q=LONG, key=9)
     app.expect(
         """place => visible(place).map(box => {
-            const frame = box.querySelector('.chosen i').getBoundingClientRect();
+            const frame = box.querySelector('path.mark').getBoundingClientRect();
             return frame.right < box.getBoundingClientRect().right && frame.left > 0;
         })""",
         [True],

@@ -277,12 +277,12 @@ def test_keys_alone(new_app: NewApp, traced: Traced) -> None:
         app.page.keyboard.press(key)
     app.expect_address(at="2")
     app.rest()
-    app.tab_to(".st-key-large_cells")
+    app.tab_to(".st-key-large")
     for key in ("Home", "ArrowDown", "ArrowRight"):
         app.page.keyboard.press(key)
-    said = f"query {grid.rows[3]}, key {grid.columns[1]}: weight {{:#.3g}}"
+    said = f"query {grid.rows[3]}, key {grid.columns[1]}, weight {{:#.3g}}"
     told = printed(said, weights[3, 1], dtype=np.float32, size=1)
-    status = app.page.locator('.st-key-large_cells [aria-live="polite"]')
+    status = app.page.locator('.st-key-large .status[aria-live="polite"]')
     expect(status).to_have_text(either(told))
     stop(app)
     app.page.keyboard.press("Enter")

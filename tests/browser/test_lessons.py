@@ -133,7 +133,7 @@ def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(new_app: New
     assert top + height <= 0.74 * 800
     below = app.box(".stSidebar .st-key-run")[1]
     assert top + height < below < top + height + 60
-    expect(app.page.locator(".st-key-large .nsewdrag").first).to_be_in_viewport(ratio=0.9)
+    expect(app.page.locator(".st-key-large .heat_map image").first).to_be_in_viewport(ratio=0.9)
     dimmed = "key => getComputedStyle(visible(`.st-key-${key}`)[0]).filter"
     assert app.find(dimmed, "mosaic-box", wanted="grayscale(1)") == "grayscale(1)"
     assert app.find(dimmed, "large-map") == "none"

@@ -23,7 +23,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.browser.driver import App, NewApp, asked, contrast_to_ground, rgb
-from tests.floats import rounding
+from tests.floats import printed, rounding
 
 SENTENCE = "We saw three black cats on the white roof."
 OLD, TARGET = "The old woman did not open the window.", "La anciana no abrió la ventana."
@@ -80,7 +80,9 @@ def test_every_page_is_drawn_as_the_link_says(
         app.expect_drawn(key, cells, tolerance=rounding(np.float32, largest))
         app.expect_address(**(LINK | {"step": str(step)}))
         expect(app.page.locator(".stAlert")).to_have_count(0)
-        undescribed = app.page.locator(".stPlotlyChart:not([aria-label]):not(:has([aria-label]))")
+        undescribed = app.page.locator(
+            ":is(.stPlotlyChart, .heat_map):not([aria-label]):not(:has([aria-label]))"
+        )
         expect(undescribed).to_have_count(0)
         if key == "causal":
             masked = app.page.locator(".padding td.masked").first
@@ -101,9 +103,10 @@ def test_every_page_is_drawn_as_the_link_says(
 LIT = """() => {
     const inside = (key) => document
         .querySelector(`.st-key-${key} [data-testid="stBidiComponentIsolated"]`).shadowRoot;
-    const large = inside('large_cells');
-    const sheet = large.querySelector('.sheet').getBoundingClientRect();
-    const bands = [...large.querySelectorAll('.lit > div')].map((band) => {
+    const [large, mosaic] = ['large', 'mosaic'].map((key) =>
+        document.querySelector(`.st-key-${key} .heat_map`));
+    const sheet = large.querySelector('image').getBoundingClientRect();
+    const bands = [...large.querySelectorAll('.lit > path')].map((band) => {
         const {top, left, width, height} = band.getBoundingClientRect();
         return width > height
             ? `row ${Math.round((top - sheet.top) / height)}`
@@ -114,8 +117,7 @@ LIT = """() => {
             .map((each) => `${side} ${each.dataset.place}`);
     });
     const small = document.querySelectorAll('.small-map .lit').length;
-    const heads = document.querySelector('.lit-heads')?.style.background ?? '';
-    const inHeads = heads.split('linear-gradient').length - 1;
+    const inHeads = mosaic.querySelectorAll('.lit > path').length;
     return [...bands, ...tokens, `${inHeads} in all heads`, `${small} in the small map`];
 }"""
 
@@ -137,7 +139,7 @@ def sent(app: App) -> list[bytes]:
 
 
 def centre(app: App, rows: int, columns: int, row: int, column: int) -> tuple[float, float]:
-    left, top, width, height = app.box('.st-key-large .nsewdrag[data-subplot="xy"]')
+    left, top, width, height = app.box(".st-key-large .heat_map image:first-of-type")
     return left + (column + 0.5) * width / columns, top + (row + 0.5) * height / rows
 
 
@@ -149,12 +151,18 @@ def test_a_cell_lights_its_tokens_and_a_token_its_row_without_the_server(
     lit = ["row 3", "column 5", "source 5", "target 3", "2 in all heads", "2 in the small map"]
     app.page.evaluate("() => new Promise(requestAnimationFrame)")
     assert app.page.evaluate(f"({LIT})()") == lit  # in the frame after the pointer came
+    tip = app.page.locator(".st-key-large .tip")
+    weight = app.read("large", "gd._fullData[0].z[3][5]")
+    shown = printed("weight {:#.3g}", weight, dtype=np.float32, size=1)
+    assert tip.locator("div").last.inner_text() in shown
+    assert tip.bounding_box()
     app.page.locator(".st-key-target_tokens button").nth(2).hover()
     app.expect(LIT, ["row 2", "target 2", "1 in all heads", "1 in the small map"])
     app.page.locator(".st-key-source_tokens button").nth(1).focus()
     app.page.keyboard.press("ArrowRight")
     app.expect(LIT, ["column 2", "source 2", "1 in all heads", "1 in the small map"])
     app.page.mouse.move(2, 2)
+    assert tip.bounding_box() is None
     app.page.locator(".st-key-source_tokens button").nth(2).blur()
     app.expect(LIT, ["0 in all heads", "0 in the small map"])
     assert asked(sent) == []
@@ -178,7 +186,7 @@ def test_a_source_token_is_in_the_maps_of_the_source(
 
 def test_a_head_under_the_pointer_is_seen_large(app: App, sent: list[bytes]) -> None:
     app.hover_in("mosaic", 0.9, 0.1)
-    name = app.page.locator(".st-key-large_cells .preview")
+    name = app.page.locator(".st-key-large .preview")
     name.wait_for()
     layers, heads = app.read(
         "mosaic", "[gd.layout.yaxis, gd.layout.xaxis].map(a => a.tickvals.length)"

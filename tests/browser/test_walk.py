@@ -109,7 +109,7 @@ def test_a_map_that_is_drawn_anew_twice_at_once_leaves_no_error(app: App) -> Non
     for place in range(8):
         app.page.locator(".st-key-cells [role=radio][aria-checked=false]").click()
         # While it is drawn anew, the one before may still be there.
-        app.page.locator(".st-key-costs .nsewdrag").last.click(
+        app.page.locator(".st-key-costs .heat_map image").last.click(
             position={"x": 12 + 40 * (place % 5), "y": 12}
         )
         app.rest()

@@ -102,6 +102,7 @@ NEEDED = (
     *("/_stcore/health", "/_stcore/host-config", "/_stcore/stream", "/translate/_stcore/health"),
     *("/static/js/PlotlyChart.B1-x_.js", "/media/0af.svg", "/favicon.png", "/?q=%73%2F..%20a"),
     "/_stcore/bidi-components/headwise.tokens/main.js",
+    "/_scripts/0123456789ab/heat_map.js",
 )
 NOT_NEEDED = (
     *("/_stcore/metrics", "/_stcore/metric%73", "/%5fstcore/metrics", "/_stcore%2fmetrics"),

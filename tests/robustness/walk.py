@@ -76,7 +76,7 @@ _ACTS = """() => {
     all('number', '.stNumberInput input');
     all('button', '.stButton button:not([disabled])');
     all('token', '[class$="_tokens"] button, .stBidiComponent button');
-    all('picture', '.js-plotly-plot .nsewdrag');
+    all('picture', '.js-plotly-plot .nsewdrag, .heat_map image:first-of-type');
     visible('[data-testid="stTopNavLink"]').forEach((_, place) => acts.push(['page', '', place]));
     return acts;
 }"""
@@ -91,9 +91,10 @@ _SAID = """() => {
         .map(option => [named(option), option.textContent]);
     const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)
         ? Array.from(value, plain) : value;
-    const charts = visible('.js-plotly-plot').map(gd => [named(gd),
-        JSON.stringify(gd._fullData.map(each => [each.type, plain(each.x), plain(each.y),
-            plain(each.z)])), JSON.stringify((gd.layout.shapes ?? []).map(each => [each.x0, each.x1,
+    const charts = visible('.js-plotly-plot, .heat_map').map(gd => [named(gd),
+        JSON.stringify((gd.figure?.data ?? gd._fullData).map(each => [each.type, plain(each.x),
+            plain(each.y), plain(each.z)])),
+        JSON.stringify(((gd.figure ?? gd).layout.shapes ?? []).map(each => [each.x0, each.x1,
             each.y0, each.y1]))]);
     const components = roots.filter(root => root.host.checkVisibility())
         .map(root => [...root.children].filter(each => each.tagName !== 'STYLE')
@@ -203,7 +204,7 @@ class Walker:
                 field.fill(text if act.what == "text" else f"{act.luck:.2f}", timeout=_HASTE)
                 field.press("Enter", timeout=_HASTE)
             case "picture":
-                place = box.locator(".js-plotly-plot .nsewdrag").first
+                place = box.locator(":is(.js-plotly-plot .nsewdrag, .heat_map image)").first
                 place.scroll_into_view_if_needed(timeout=_HASTE)
                 found = place.bounding_box(timeout=_HASTE)
                 if found is None:  # gone meanwhile

@@ -24,8 +24,10 @@ import pytest
 import streamlit
 from packaging.requirements import Requirement
 from packaging.version import Version
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
+from starlette.testclient import TestClient
 from streamlit.runtime import Runtime
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
@@ -38,6 +40,7 @@ from benchmarks.load_server import serving
 from benchmarks.load_session import apart
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.viz_app.__main__ import main
+from headwise.viz_app.components.assets import SCRIPTS, SCRIPTS_AT, VERSION
 from headwise.viz_app.first_document import document_routes, first_document
 from headwise.viz_app.left_pages import SHARED
 from headwise.viz_app.lessons.reading import SHIPPED
@@ -162,7 +165,26 @@ def test_what_it_loads_is_there() -> None:
     loaded = re.findall(r'import\("\./([^"]+)"\)', first_document())
     kinds = {Path(name).name.partition(".")[0] for name in loaded}
     assert {"PlotlyChart", "Html", "BidiComponent", "Selectbox"} <= kinds
-    assert all((STATIC / name).is_file() for name in loaded)
+    ours = {name for name in loaded if name.startswith(SCRIPTS_AT)}
+    assert {Path(name).name for name in ours} <= SCRIPTS.keys()
+    assert all((STATIC / name).is_file() for name in {*loaded} - ours)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "status", "kept"),
+    [
+        ("heat_map.js", VERSION, 200, "public, max-age=31536000, immutable"),
+        ("heat_map.js", "0", 200, "no-store"),
+        ("assets.py", VERSION, 404, None),
+    ],
+)
+def test_scripts_are_kept_by_a_browser_until_there_are_others(
+    name: str, version: str, status: int, kept: str | None
+) -> None:
+    with TestClient(Starlette(routes=document_routes("lab"))) as client:
+        answer = client.get(f"/lab/{SCRIPTS_AT}/{version}/{name}")
+    assert (answer.status_code, answer.headers.get("cache-control")) == (status, kept)
+    assert answer.content == (SCRIPTS[name] if status == 200 else b"")
 
 
 @pytest.mark.parametrize(("under", "before"), [("", ""), ("lab", "/lab"), ("/a/b/", "/a/b")])
@@ -170,7 +192,8 @@ def test_every_page_has_it_under_any_path(under: str, before: str) -> None:
     routes = [route.path for route in document_routes(under) if isinstance(route, Route)]
     names = {*PAGE_TITLES, "architecture", "embeddings"}
     typed = {name.capitalize() for name in names}
-    assert sorted(routes) == sorted(f"{before}/{name}" for name in {"", *names, *typed})
+    names |= {"", *typed, f"{SCRIPTS_AT}/{{version}}/{{name}}"}
+    assert sorted(routes) == sorted(f"{before}/{name}" for name in names)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import re
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -11,13 +10,24 @@ from typing import Any
 
 import streamlit as st
 
-_HERE = Path(__file__).parent
-_RELATIVE_IMPORT = re.compile(r'from "\./(\w+\.js)"')
+SCRIPTS = {path.name: path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.js"))}
+"""The ES modules of all components, which import each other, by name: the app serves them."""
+SCRIPTS_AT = "_scripts"
+VERSION = hashlib.sha256(b"".join(SCRIPTS.values())).hexdigest()[:12]
+_LOAD = """const { default: draw } = await import(new URL("PLACE", document.baseURI));
+export default draw;"""
+
+
+def script_place(name: str) -> str:
+    """Return where a browser finds a script, seen from any page; another version is elsewhere."""
+    return f"./{SCRIPTS_AT}/{VERSION}/{name}"
 
 
 @cache
-def component(name: str) -> Callable[..., object]:
+def component(name: str, *, isolated: bool = True) -> Callable[..., object]:
     """Register the component that ``name.js`` draws, in an element of the class ``name``.
+
+    What is ``isolated`` has a style of its own, and is not reached by that of the page.
 
     Returns:
         A function that draws it; its arguments are Streamlit's. The script finds ``data`` in a list
@@ -26,8 +36,10 @@ def component(name: str) -> Callable[..., object]:
     draw = st.components.v2.component(
         f"headwise_{name}",
         html=f'<div class="{name}"></div>',
-        css=(_HERE / f"{name}.css").read_text(encoding="utf-8"),
-        js=script(f"{name}.js"),
+        css=Path(__file__).with_name(f"{name}.css").read_text(encoding="utf-8"),
+        # Streamlit sends this with all that a component is given, at each click.
+        js=_LOAD.replace("PLACE", script_place(f"{name}.js")),
+        isolate_styles=isolated,
     )
 
     def mount(*, data: Mapping[str, object] | None = None, **arguments: Any) -> object:
@@ -44,18 +56,3 @@ def sent_value(key: str, what: str) -> Any:
     The component may be gone: a browser can send a click before it draws the page that came next.
     """
     return getattr(st.session_state.get(key), what, None)
-
-
-def script(file_name: str) -> str:
-    """Read an ES module, with the modules that it imports.
-
-    The browser gets a component's script from Streamlit as a ``blob:`` URL, from which it can
-    resolve no relative import. So ``from "./other.js"`` becomes ``from "data:…"`` with the text of
-    that module. Equal ``data:`` URLs are one module, also to several components.
-    """
-    text = (_HERE / file_name).read_text(encoding="utf-8")
-    return _RELATIVE_IMPORT.sub(lambda found: f'from "{_data_url(script(found[1]))}"', text)
-
-
-def _data_url(text: str) -> str:
-    return "data:text/javascript;base64," + base64.b64encode(text.encode()).decode("ascii")

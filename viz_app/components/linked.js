@@ -3,12 +3,13 @@
 
 const EVENT = "headwise-pointed";
 
-// Says that tokens are pointed at, each by its side, "source" or "target", and its place there.
-export const point = (tokens) => document.dispatchEvent(new CustomEvent(EVENT, { detail: tokens }));
+// Says that tokens are pointed at, each by its side, "source" or "target", and its place there; and in
+// which cell, as {axes, row, column}, if they are in one.
+export const point = (tokens, cell = null) => document.dispatchEvent(new CustomEvent(EVENT, { detail: { tokens, cell } }));
 
-// Calls `light` with the tokens that are pointed at from now on, wherever that is.
+// Calls `light` with what is pointed at from now on, wherever that is.
 export function whenPointed(light, signal) {
-  document.addEventListener(EVENT, ({ detail }) => light(detail), { signal });
+  document.addEventListener(EVENT, ({ detail }) => light(detail.tokens, detail.cell), { signal });
 }
 
 // The tokens of a row or column, of which an axis has the side, and the first and last place of each.

@@ -19,6 +19,9 @@ LETTERS = 12
 _POINTS, _MILLIMETRES = 7, 25.4 / 72
 """Least height of letters on paper in points, and the length of a point."""
 
+TILES = {"masked": MASKED, "codes": STEPS}
+"""How the picture of all heads has weights as bytes."""
+
 _mount = component("printing")
 _mount_tables = component("tables")
 
@@ -56,8 +59,7 @@ def print_figures(
 
 def offer_tables() -> None:
     """Offer, below each chart of the page, its numbers as a table, and over it a stop for keys."""
-    data = {"marks": [MARK, PRINTED], "masked": MASKED, "codes": STEPS}
-    _mount_tables(key="tables", data=data)
+    _mount_tables(key="tables", data={"marks": [MARK, PRINTED]})
 
 
 def colours_on(paper: Theme, theme: Theme) -> dict[str, str]:

@@ -33,10 +33,11 @@ export function oneStop(place, buttons, start, stepOf) {
   });
 }
 
-export function svgElement(name, attributes = {}, text = null) {
+// An element of an svg with attributes, and what is in it: a text, or elements.
+export function svgElement(name, attributes = {}, content = []) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== null) element.textContent = text;
+  element.append(...[content ?? ""].flat());
   return element;
 }
 

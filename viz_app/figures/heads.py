@@ -7,6 +7,8 @@ maps. ``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys.
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
+from PIL import Image, ImageColor
 
 from headwise.model.interface import Head, Kind
 from headwise.viz_app.figures import matrix
 from headwise.viz_app.figures.checkpoint_lines import StepColumns
-from headwise.viz_app.figures.early import cells_image
 from headwise.viz_app.figures.theme import (
     Properties,
     Scale,
@@ -68,7 +70,19 @@ def _with_masked(scale: Scale, theme: Theme) -> Scale:
 def head_image(weights: Floats, *, theme: Theme, allowed: NDArray[np.bool_] | None = None) -> str:
     """Return the map of one head, (Q, M), as ``mosaic`` has it: the address of an image."""
     cells = tile(weights[np.newaxis, np.newaxis], allowed)
-    return cells_image(cells, (0, 255), _with_masked(weight_scale(theme), theme))
+    return _cells_image(cells, (0, 255), _with_masked(weight_scale(theme), theme))
+
+
+def _cells_image(z: NDArray[np.uint8], limits: tuple[float, float], scale: Scale) -> str:
+    """Return cells as the address of an image of a pixel each, in the colours of a scale."""
+    stops, colours = zip(*scale, strict=True)
+    channels = np.array([ImageColor.getcolor(colour, "RGBA") for colour in colours])
+    shares = (np.asarray(z, dtype=np.float64) - limits[0]) / (limits[1] - limits[0])
+    pixels = np.stack([np.interp(shares, stops, channel) for channel in channels.T], axis=-1)
+    pixels[np.isnan(shares)] = 0
+    file = io.BytesIO()
+    Image.fromarray(np.rint(pixels).astype(np.uint8)).save(file, "png")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def mosaic(

@@ -34,7 +34,7 @@ if (!window.headwise) {
     focus(40);
   });
   // Charts that are wider than a sheet of paper are printed smaller.
-  const charts = () => document.querySelectorAll('.stPlotlyChart');
+  const charts = () => document.querySelectorAll('.stPlotlyChart, .heat_map');
   addEventListener('beforeprint', () => charts().forEach(chart => {
     chart.style.zoom = Math.min(1, PAPER / chart.scrollWidth);
   }));

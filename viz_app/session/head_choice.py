@@ -11,7 +11,7 @@ from headwise.model.interface import KINDS, Description, Head, Kind, Side
 from headwise.model.turned import TurnedHead
 from headwise.viz_app.analysis.grid import Grid, Units
 from headwise.viz_app.analysis.labels import HALVES_NOTE, KIND_NAMES
-from headwise.viz_app.components.map_cells import TokenAxis
+from headwise.viz_app.components.heat_map import Axes, TokenAxis
 from headwise.viz_app.figures.theme import Theme
 from headwise.viz_app.session.lessons import answered
 from headwise.viz_app.session.state import View
@@ -76,7 +76,7 @@ def map_arguments(grid: Grid, theme: Theme) -> dict[str, Any]:
     }
 
 
-def token_axes(kind: Kind, grid: Grid) -> tuple[TokenAxis, TokenAxis]:
+def token_axes(kind: Kind, grid: Grid) -> Axes:
     """Return of which tokens the rows and the columns of a map of a kind are.
 
     A consumed token is the one that was predicted before it.

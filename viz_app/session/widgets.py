@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import streamlit as st
 
+from headwise.viz_app.components.assets import sent_value
+from headwise.viz_app.components.heat_map import heat_map
 from headwise.viz_app.components.printing import printed_width
 from headwise.viz_app.figures.chosen import take_frames
-from headwise.viz_app.figures.early import early_map
+from headwise.viz_app.session.selection import current_theme
 from headwise.viz_app.session.view import WHOLE_PAGE, change_view, control, session, view
 
 Option = TypeVar("Option")
@@ -146,7 +148,13 @@ def choose_on_slider(
 
 
 def show_figure(
-    figure: Any, *, key: str, alt: str, name: str = "", on_select: Callable[[], None] | None = None
+    figure: Any,
+    *,
+    key: str,
+    alt: str,
+    name: str = "",
+    on_select: Callable[[], None] | None = None,
+    **of_map: Any,
 ) -> None:
     """Draw a figure in a container ``<key>-box``, with its own width or that of the page.
 
@@ -154,69 +162,66 @@ def show_figure(
     that its cells stay about as wide as they are high. One whose ``meta`` has ``readable`` is
     scrolled sideways in fewer pixels, and on a phone in fewer than ``touched``.
 
-    While a session's first page is drawn, a heat map is sent as HTML too, until Plotly can draw it.
-
-    Frames around what is chosen lie over the figure, which is not drawn again for them.
-
     ``alt`` says what it shows, for those who cannot see it. ``name`` is the name of its file when
     it is saved, after run and step; the key if empty. ``on_select`` is called after a click on a
-    mark.
+    mark. What else ``heat_map`` takes is for a figure of heat maps.
     """
-    form = view().pictures
+    width, layout = printed_width(int(view().printed)), figure.layout
     saved: dict[str, Any] = {
-        "format": form,
         "filename": f"{st.session_state.get('files', key)}-{name or key}",
+        "width": min(width, layout.width or width),
+        "height": layout.height,
     }
-    width = printed_width(int(view().printed))
-    saved |= {"width": min(width, figure.layout.width or width), "height": figure.layout.height}
-    meta, own = figure.layout.meta or {}, figure.layout.width
-    made_for, fit = meta.get("width"), meta.get("fit")
-    widest: int | Literal["stretch"] = round(_MOST_STRETCHED * made_for) if made_for else "stretch"
+    meta, own = layout.meta or {}, layout.width
+    fit, made_for = meta.get("fit"), meta.get("width")
     if fit:
-        own, made_for, widest = None, own or made_for, "stretch"
-        st.html(f"<style>{_fitted(key, figure.layout.margin, **fit)}</style>")
-    elif readable := meta.get("readable"):
-        st.html(
-            f"<style>.st-key-{key}-box {{ overflow-x: auto; }} "
-            f".st-key-{key}-box > :not(.chart-tools) {{ min-width: {readable}px; }} "
-            f"@media (max-width: 640px) {{ .st-key-{key}-box > :first-child {{ "
-            f"min-width: {max(readable, meta.get('touched', 0))}px; }} }}</style>"
-        )
-    # Streamlit gives Plotly each chart again, with its width and with what clicks need, and Plotly
-    # draws it twice unless nothing is changed by that. A template, any other object as `meta`, and
-    # arrays without a `datarevision` count as changed. (Other data are another chart of Streamlit.)
-    figure.layout.update(template=None, datarevision=0, meta=own or made_for, width=None)
-    if on_select:
-        figure.layout.update(clickmode="event+select", hovermode="closest", dragmode="pan")
-    frames = take_frames(figure)
-    most = f"{own or widest}px" if not fit and (own or made_for) else "100%"
-    pixels = "var(--high)" if fit else f"{figure.layout.height}px"
+        own, made_for = None, own or made_for
+    most = own or (round(_MOST_STRETCHED * made_for) if made_for and not fit else None)
+    layout.update(template=None, meta=own or made_for, width=None)
+    across = f"min(100%, {most}px)" if most else "100%"
+    style = _fitted(key, layout.margin, **fit) if fit else _scrolled(key, meta)
+    style += f" .st-key-{key}-box {{ --wide: {across}; --high: {layout.height}px; }}"
     with st.container(key=f"{key}-box"):
-        first = session().draw == 1
-        if first:
-            st.html(f"<style>.st-key-{key}-box {{ --coming: {pixels}; }}</style>")
+        st.html(f"<style>{style}</style>")
+        if figure.data[0].type == "heatmap":
+            given = {"label": alt, "picture": saved, "theme": current_theme(), **of_map}
+            heat_map(figure, key=key, on_click=on_select, **given)
+            return
+        # Streamlit gives Plotly each chart again, with its width and with what clicks need, and
+        # Plotly draws it twice unless nothing is changed by that. A template, another object as
+        # `meta`, and arrays without a `datarevision` count as changed.
+        layout.update(datarevision=0)
+        if on_select:
+            layout.update(clickmode="event+select", hovermode="closest", dragmode="pan")
+        frames = take_frames(figure)
         st.plotly_chart(
             figure,
             theme=None,
             config={
                 "displaylogo": False,
                 "modeBarButtons": [["toImage"]],
-                "toImageButtonOptions": saved,
+                "toImageButtonOptions": saved | {"format": view().pictures},
             },
             key=key,
-            width=own or widest,
-            height="stretch" if fit else "content",
+            width=most or "stretch",
             on_select=on_select or "ignore",
             selection_mode="points",
             alt=alt,
         )
         if frames:
-            across = "var(--wide)" if fit else f"min(100%, {most})"
-            placed = f"position:relative;width:{across};height:{pixels}"
+            placed = "position:relative;width:var(--wide);height:var(--high)"
             st.html(f'<div style="{placed}">{frames}</div>')
-        if first and (early := early_map(figure)):
-            # Behind the chart, which so stays the first of its place when this is there no more.
-            st.html(f'<div style="max-width:{most}">{early}</div>')
+
+
+def _scrolled(key: str, meta: Mapping[str, Any]) -> str:
+    """Return the style by which a figure is scrolled sideways where it could not be read."""
+    if not (readable := meta.get("readable")):
+        return ""
+    touched, box = max(readable, meta.get("touched", 0)), f".st-key-{key}-box"
+    return (
+        f"{box} {{ overflow-x: auto; }} {box} > .st-key-{key} {{ min-width: {readable}px; }} "
+        f"@media (max-width: 640px) {{ {box} > .st-key-{key} {{ min-width: {touched}px; }} }}"
+    )
 
 
 def _fitted(key: str, margin: Any, *, columns: int, rows: float, least: float, most: float) -> str:
@@ -229,11 +234,9 @@ def _fitted(key: str, margin: Any, *, columns: int, rows: float, least: float, m
     cell = f"clamp({least:g}px, round(down, {fits}, .5px), {most:g}px)"
     return (
         f".st-key-{key}-box {{ container-type: inline-size; overflow-x: auto; }} "
-        f".st-key-{key}-box > * {{ --cell: {cell}; "
+        f".st-key-{key}-box > .st-key-{key} {{ --cell: {cell}; "
         f"--wide: calc({beside}px + {columns} * var(--cell)); "
-        f"--high: round(calc({over}px + {rows:g} * var(--cell)), 1px); }} "
-        f":is(.st-key-{key}, .st-key-{key}-box .early-map) "
-        "{ width: var(--wide); max-width: none; height: var(--high) !important; }"
+        f"--high: round(calc({over}px + {rows:g} * var(--cell)), 1px); }}"
     )
 
 
@@ -241,8 +244,10 @@ def clicked_value(key: str) -> str | None:
     """Return the customdata of the mark that was clicked in a figure; None without such a mark.
 
     Call this in the ``on_select`` of ``show_figure``. (A click on what was clicked last selects
-    nothing: Plotly takes its selection back.)
+    nothing in a chart of Plotly's, which takes its selection back.)
     """
+    if (sent := sent_value(key, "clicked")) is not None:
+        return str(sent)
     last: dict[str, str | None] = st.session_state.setdefault("clicked", {})
     chosen = st.session_state.get(key)  # none of a figure that is gone meanwhile
     if chosen and chosen.selection.points:

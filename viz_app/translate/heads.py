@@ -14,7 +14,7 @@ from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
 from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_label
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
-from headwise.viz_app.components.map_cells import map_cells
+from headwise.viz_app.components.heat_map import Cells
 from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.html import scale_legend
 from headwise.viz_app.figures.maps import attention_map, difference_map
@@ -155,6 +155,8 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
         f"{maps.shape[0]} layers from the top, {maps.shape[1]} heads from the left",
         name=f"{kind}-all-heads",
         on_select=lambda: choose_clicked_head("mosaic", *HEAD_PANELS, show="head"),
+        axes=token_axes(kind, grid),
+        previews="large",
     )
     legend = scale_legend(
         selection.theme, f"probability, {shown.measured}", masked=grid.allowed is not None
@@ -223,24 +225,15 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
             key="large",
             alt=f"{shown.name}: attention map of {grid.said}",
             name=shown.file_name,
-        )
-        map_cells(
-            weights,
-            rows=grid.rows,
-            columns=grid.columns,
             axes=token_axes(shown.head.kind, grid),
-            allowed=grid.allowed,
-            start=(selected or 0, column or 0),
-            label=f"Cells of {shown.name}: arrow keys move",
-            hint=f"Click a cell (Enter) to {_cell_answers()}"
-            + "; a row's label (space) to choose it" * steps
-            + ".",
-            container="large-map",
-            overview="mosaic",
-            theme=selection.theme,
-            key="large_cells",
-            on_cell=open_cell,
-            on_row=choose_step if steps else None,
+            cells=Cells(
+                (selected or 0, column or 0),
+                f"Click a cell (Enter) to {_cell_answers()}"
+                + "; a row's label (space) to choose it" * steps
+                + ".",
+                open_cell,
+                choose_step if steps else None,
+            ),
         )
     if steps:
         show_next_tokens(selection, trace)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from functools import partial
 from types import SimpleNamespace
@@ -15,17 +14,18 @@ import streamlit
 from headwise.model.interface import Head
 from headwise.viz_app.components import (
     head_graph,
+    heat_map,
     lines,
-    map_cells,
     player,
     row_table,
     scatter,
     token_buttons,
 )
+from headwise.viz_app.components.heat_map import Cells, TokenAxis
 from headwise.viz_app.components.lines import Bundle, TokenColumn
-from headwise.viz_app.components.map_cells import TokenAxis
 from headwise.viz_app.components.player import Course, Frame, MapAnimation
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart
+from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from tests.floats import near
 
@@ -36,7 +36,7 @@ class Browser:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patch = monkeypatch
         self._mounted: dict[str, Any] = {}
-        for module in (head_graph, lines, map_cells, player, row_table, scatter, token_buttons):
+        for module in (head_graph, heat_map, lines, player, row_table, scatter, token_buttons):
             monkeypatch.setattr(module, "_mount", lambda **given: self._mounted.update(given))
 
     @property
@@ -143,24 +143,28 @@ def test_only_a_token_that_is_there_can_be_clicked(browser: Browser) -> None:
 @pytest.mark.parametrize("has_rows", [False, True])
 def test_only_cells_and_rows_there_are_can_be_clicked(browser: Browser, has_rows: bool) -> None:
     clicked: list[Any] = []
-    allowed = np.array([[True, False], [True, True], [True, True]])
-    map_cells.map_cells(
-        np.ones((3, 2), np.float32),
-        rows=["a", "b", "c"],
-        columns=["x", "y"],
-        axes=(TokenAxis("target", [(0, 1)] * 3), TokenAxis("source", [(0, 2), (2, 3)])),
-        allowed=allowed,
-        start=(2, 0),
+    cells = Cells(
+        (2, 0),
+        "",
+        lambda row, column: clicked.append((row, column)),
+        clicked.append if has_rows else None,
+    )
+    heat_map.heat_map(
+        attention_map(
+            np.ones((3, 2), np.float32),
+            rows=list("abc"),
+            columns=list("xy"),
+            row_title="",
+            column_title="",
+            theme=LIGHT,
+        ),
         label="",
-        hint="",
-        container="box",
+        picture={},
+        axes=(TokenAxis("target", [(0, 1)] * 3), TokenAxis("source", [(0, 2), (2, 3)])),
+        cells=cells,
         theme=LIGHT,
         key="widget",
-        on_cell=lambda row, column: clicked.append((row, column)),
-        on_row=clicked.append if has_rows else None,
     )
-    sent = np.frombuffer(base64.b64decode(browser.data["weights"]), "<f4").reshape(3, 2)
-    np.testing.assert_array_equal(np.isnan(sent), ~allowed)
     assert browser.data["axes"][1] == {"side": "source", "spans": [[0, 2], [2, 3]]}
     browser.send("cell", [2, 1], [3, 0], [0, 2], [-1, 0], [1], None, ["0", 0], 1)
     browser.send("row", 1, 3, -1, None, "1")

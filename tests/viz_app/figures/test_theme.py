@@ -58,7 +58,7 @@ def test_the_style_of_all_pages_has_its_colours_from_the_theme(theme: Theme) -> 
     given = page_style(theme)
     style = (Path(viz_app.__file__).parent / "frame/frame.css").read_text("utf-8")
     named, own = (set(re.findall(rule, style)) for rule in (r"var\(--([\w-]+)", r"--([\w-]+):"))
-    assert named - own - {"field", "page"} <= given.keys()
+    assert named - own - {"field", "page", "high"} <= given.keys()
     assert contrast(given["on-allowed"], given["allowed"]) >= 4.5
     assert given["masked"] == theme.masked
 

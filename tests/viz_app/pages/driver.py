@@ -42,6 +42,7 @@ from headwise.model.run_info import Counts
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.components.row_table import Cell, MarkedText
+from headwise.viz_app.figures.matrix import MARK
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats, Trace
@@ -249,14 +250,21 @@ class Page(AppTest):
 
     @property
     def charts(self) -> dict[str, Any]:
-        """The figure of each chart by its key, in the order of the page."""
-        found = self.get("plotly_chart")
-        return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
+        """The figure of each chart and map by its key, in the order of the page."""
+        found: dict[str, Any] = {}
+        for each in self._tree:
+            proto = getattr(each, "proto", None)
+            if each.type == "plotly_chart":
+                found[proto.id.split("-", 2)[2]] = json.loads(proto.spec)
+            elif each.type == "bidi_component" and proto.component_name == "headwise_heat_map":
+                [data] = json.loads(proto.json)
+                found[proto.id.split("-", 2)[2]] = json.loads(data["figure"])
+        return found
 
     def frames(self, key: str) -> list[dict[str, Any]]:
-        """The frames that lie over a chart, by the ends that they have on its axes."""
-        bodies = beside(self._tree, key)
-        return [json.loads(unescape(each)) for each in re.findall('data-frame="([^"]*)"', bodies)]
+        """The frames around what is chosen in a map."""
+        shapes = self.charts[key]["layout"].get("shapes", [])
+        return [each for each in shapes if (each.get("name"), each["type"]) == (MARK, "rect")]
 
     def cells(self, key: str) -> np.ndarray:
         """Return the numbers of a heat map."""
@@ -265,17 +273,6 @@ class Page(AppTest):
     def expect_cells(self, key: str, expected: ArrayLike, **bounds: Any) -> None:
         """Check the numbers of a heat map as ``assert_drawn`` does."""
         assert_drawn(self.cells(key), expected, **bounds)
-
-
-def beside(node: Any, key: str) -> str:
-    """Return the HTML in the same place of the page as a chart."""
-    children = list(getattr(node, "children", {}).values())
-    of = {
-        kind: [each for each in children if each.type == kind] for kind in ("plotly_chart", "html")
-    }
-    if any(chart.proto.id.endswith(f"-{key}") for chart in of["plotly_chart"]):
-        return "".join(each.proto.body for each in of["html"])
-    return "".join(beside(each, key) for each in children)
 
 
 def strings(message: Any) -> Iterator[tuple[str, str]]:

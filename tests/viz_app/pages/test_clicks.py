@@ -19,7 +19,7 @@ Clickable = ChainMap[str, dict[str, Any]]
 @pytest.fixture
 def clickable(monkeypatch: pytest.MonkeyPatch) -> Clickable:
     """What the page gives to components and charts, by key."""
-    given = [record_calls(monkeypatch, "translate", name) for name in ("map_cells", "show_figure")]
+    given = [record_calls(monkeypatch, "translate", "show_figure")]
     given.append(record_calls(monkeypatch, "session", "token_buttons"))
     return ChainMap(*given, record_calls(monkeypatch, "model", "show_figure"))
 
@@ -51,7 +51,7 @@ def test_a_cell_opens_inside_a_head_at_its_query_and_key(
     start_page("translate", kind=kind, layer="1", head="2", units=units, special="false", q=CATS)
     grid = make_grid(traced(run), kind, GridOptions(units=units, special=False))
     row, column = len(grid.rows) - 1, len(grid.columns) - 2
-    clickable["large_cells"]["on_cell"](row, column)
+    clickable["large"]["cells"].on_cell(row, column)
     query, key = grid.row_spans[row].start, grid.column_spans[column].start
     chosen = {"inside": "scores", "query": query, "key": key, "kind": kind, "layer": 1, "head": 2}
     assert changes == [("inside", chosen)]
@@ -80,15 +80,15 @@ def test_a_cell_that_answers_a_lesson_is_marked(
 
     start_page("translate", q=CATS, kind=kind)
     patch_views(monkeypatch, "translate", answered=answer)
-    clickable["large_cells"]["on_cell"](2, 1)
+    clickable["large"]["cells"].on_cell(2, 1)
     place = (2, 1) if way == "cell" else (2,)
     assert changes == [{"lesson_answer": place} | marked]
     changes.clear()
     if kind == "encoder_self":  # whose rows are of no step of decoding
-        assert clickable["large_cells"]["on_row"] is None
+        assert clickable["large"]["cells"].on_row is None
     else:
         patch_views(monkeypatch, "translate", answered=lambda *_: {})
-        clickable["large_cells"]["on_row"](2)
+        clickable["large"]["cells"].on_row(2)
         assert changes == [{"at": 2, "below": "steps", "first_row": None}]
 
 

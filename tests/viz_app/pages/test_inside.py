@@ -81,7 +81,8 @@ class Whole:
         for step in get_args(get_type_hints(InsideChoices)["inside"]):
             app.choose(inside=step)
             self.charts |= app.charts
-            self.framed += app.frames("stages")
+            if step == "scores":
+                self.framed = app.frames("stages")
             for each in app.caption:
                 self.captions += map(unescaped, (each.value, each.proto.help))
             self.formulas += [each.value.strip("$\n ") for each in app.latex]

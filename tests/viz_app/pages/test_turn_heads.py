@@ -84,19 +84,19 @@ def test_a_beam_is_searched_with_what_is_turned(start: Start, run: TrainedRun) -
 
 
 def test_clicks_on_the_map_pin_and_free_rows(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = record_calls(monkeypatch, "why", "map_cells")
+    drawn = record_calls(monkeypatch, "why", "show_figure")
     seen: list[Any] = []
     patch_views(monkeypatch, "why", change_view=lambda *_, **choices: seen.append(choices))
     start(kind="decoder_self")
-    cells["turned_cells"]["on_cell"](1, 2)  # it cannot see that far
+    drawn["turned_map"]["cells"].on_cell(1, 2)  # it cannot see that far
     assert seen == []
     first = PinnedRow(CROSS, 1, 3)
     app = start(pinned=str(first))
     patch_views(monkeypatch, "why", view=lambda: app.view)
     for column in (3, 2):
-        cells["turned_cells"]["on_cell"](1, column)
-    cells["turned_cells"]["on_row"](1)
-    cells["turned_cells"]["on_row"](2)
+        drawn["turned_map"]["cells"].on_cell(1, column)
+    drawn["turned_map"]["cells"].on_row(1)
+    drawn["turned_map"]["cells"].on_row(2)
     assert [choices["pinned"] for choices in seen] == [
         (),
         (PinnedRow(CROSS, 1, 2),),

@@ -10,7 +10,7 @@ from headwise.model.interface import Head
 from headwise.model.turned import PinnedRow, Turned
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.components.map_cells import map_cells
+from headwise.viz_app.components.heat_map import Cells
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session.head_choice import head_label, map_arguments, token_axes
@@ -82,22 +82,14 @@ def show_map_to_pin(selection: Selection, trace: Trace, head: Head, turned: Turn
             key="turned_map",
             alt=f"{name}, with what is turned: attention map of {grid.said}",
             name=f"{head.kind}-layer{head.layer + 1}-head{head.head + 1}",
-        )
-        map_cells(
-            weights,
-            rows=grid.rows,
-            columns=grid.columns,
             axes=token_axes(head.kind, grid),
-            allowed=grid.allowed,
-            start=(shown[-1] if shown else 0, 0),
-            label=f"Cells of {name}: arrow keys move",
-            hint="A click on a cell, or Enter, gives that key all the weight of its row. A row's "
-            "label, or the space bar, spreads it evenly. Once more frees the row.",
-            container="pinned-map",
-            theme=selection.theme,
-            key="turned_cells",
-            on_cell=pin,
-            on_row=lambda row: pin(row, None),
+            cells=Cells(
+                (shown[-1] if shown else 0, 0),
+                "A click on a cell, or Enter, gives that key all the weight of its row. A row's "
+                "label, or the space bar, spreads it evenly. Once more frees the row.",
+                pin,
+                lambda row: pin(row, None),
+            ),
         )
     st.caption(
         "The head in the translation that is written anew. A pinned row is what the head would "
