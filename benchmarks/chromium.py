@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as BrowserError
 from playwright.sync_api import TimeoutError as NotInTime
@@ -16,6 +21,14 @@ PATIENCE = 60.0
 _OWN_SURFACE = 2_000
 """Milliseconds in which Chromium loads what it needs for a new window."""
 SCREEN = {"width": 1280, "height": 1000}
+_FILMED = {"format": "jpeg", "quality": 60, "maxWidth": 640}
+_NOISE, _LEAST = 32, 8
+"""Shades by which a pixel of a film must change, and how many pixels, to count."""
+_FROM_NOW = """() => {
+    window.actedAt = undefined;
+    const note = ({timeStamp}) => { actedAt ??= (performance.timeOrigin + timeStamp) / 1000; };
+    for (const deed of ['keydown', 'pointerdown']) addEventListener(deed, note, {capture: true});
+}"""
 MISSING = "there is no chromium on the path; install it (on Debian: apt-get install chromium)"
 _QUIET = ("background-networking", "component-update", "sync", "gpu")
 _LOOK = """
@@ -89,3 +102,34 @@ def drawn_after(page: Page, *, patience: float = PATIENCE) -> float:
     except NotInTime as error:
         raise TimeoutError(f"not drawn in {patience:.0f} s: {page.url[:200]}") from error
     return float(page.evaluate("window.drawnAfter"))
+
+
+def last_change(page: Page, act: Callable[[], None], *, rests: int = 1_500) -> float:
+    """Seconds from the key or click of an act to the last change of the picture that it leads to.
+
+    It is filmed for so many milliseconds, half as large as it is, and without a caret.
+    """
+    page.add_style_tag(content="* { caret-color: transparent !important; }")
+    session = page.context.new_cdp_session(page)
+    film: list[tuple[float, bytes]] = []
+
+    def keep(event: dict[str, Any]) -> None:
+        film.append((event["metadata"]["timestamp"], base64.b64decode(event["data"])))
+        session.send("Page.screencastFrameAck", {"sessionId": event["sessionId"]})
+
+    session.on("Page.screencastFrame", keep)
+    session.send("Page.startScreencast", _FILMED)
+    page.wait_for_timeout(300)
+    page.evaluate(_FROM_NOW)
+    act()
+    page.wait_for_timeout(rests)
+    session.send("Page.stopScreencast")
+    session.detach()
+    began: float = page.evaluate("actedAt")
+    last, before = 0.0, None
+    for at, picture in film:
+        now = np.asarray(Image.open(io.BytesIO(picture)).convert("L"), np.int16)
+        if before is not None and at > began and np.sum(abs(now - before) > _NOISE) > _LEAST:
+            last = at - began
+        before = now
+    return last

@@ -21,11 +21,12 @@ from headwise.viz_app.moved import GONE, Parameters, moved
 _HERE = Path(__file__).parent
 _STREAMLIT = Path(streamlit.__file__).parent / "static"
 _FIRST = "translate"
-_PROGRAMS = (
-    *("Html", "Selectbox", "Slider", "TextArea", "ButtonGroup", "Button", "BidiComponent"),
-    "PlotlyChart",  # the largest: last
-)
+_PROGRAMS = ("Html", "Selectbox", "Slider", "TextArea", "ButtonGroup", "Button", "BidiComponent")
 """Kinds of pieces that nearly all pages have. Their files are named after their contents."""
+_CHARTS, _FIRST_CHARTS = "PlotlyChart", "/why"
+"""That of charts is by far the largest: a browser needs a second to start it, and draws nothing
+meanwhile. The page that begins with one."""
+_LATER = 4_000  # milliseconds until a page has been drawn, even by a slow machine
 _SCRIPTS = ("heat_map.js", "token_buttons.js", "tables.js", "printing.js")
 """Ours that nearly all pages have."""
 
@@ -37,12 +38,20 @@ def first_document() -> str:
     """
     document = (_STREAMLIT / "index.html").read_text("utf-8")
     style = (_HERE / "frame/frame.css").read_text("utf-8")
-    found = [path for name in _PROGRAMS for path in (_STREAMLIT / "static/js").glob(f"{name}.*.js")]
-    places = [*(f"./static/js/{path.name}" for path in found), *map(script_place, _SCRIPTS)]
-    loading = "".join(f'import("{place}");' for place in places)
+    [charts] = _found(_CHARTS) or [""]
+    places = [place for name in _PROGRAMS for place in _found(name)]
+    loading = "".join(f'import("{place}");' for place in (*places, *map(script_place, _SCRIPTS)))
+    if charts:
+        first = f"location.pathname.endsWith('{_FIRST_CHARTS}')"
+        loading += f'setTimeout(() => import("{charts}"), {first} ? 0 : {_LATER});'
     # At the end, since Streamlit writes its own styles into the head.
     ours = f'<style>{style}</style><script type="module">{loading}</script>'
     return document.replace("</body>", f"{ours}</body>")
+
+
+def _found(name: str) -> list[str]:
+    """Return where a browser finds a program of Streamlit's; it has no other of this name."""
+    return [f"./static/js/{path.name}" for path in (_STREAMLIT / "static/js").glob(f"{name}.*.js")]
 
 
 def document_routes(under: str) -> list[BaseRoute]:
