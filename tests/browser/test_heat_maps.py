@@ -59,7 +59,7 @@ READ = """async ([row, column]) => {
 }"""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sheet(browser: Browser) -> Iterator[Page]:
     """A page without the app, which finds our scripts and Plotly."""
     page = browser.new_page(viewport={"width": 2 * APART, "height": 900})
@@ -158,9 +158,38 @@ def head_rows(random: np.random.Generator, theme: Theme) -> go.Figure:
     return heads.head_matrix(rows, steps=[0, 5, 50, 500, 1000, 2000], **given, theme=theme)
 
 
+def costs(random: np.random.Generator, theme: Theme) -> go.Figure:
+    values: Any = {kind: random.normal(size=(3, 2)) for kind in ("encoder_self", "cross")}
+    names: Any = {"encoder_self": "Encoder self", "cross": "Cross"}
+    return heads.cost_map(values, names=names, theme=theme, selected=Head("cross", 0, 1))
+
+
+def ratios(random: np.random.Generator, theme: Theme) -> go.Figure:
+    dimensions = random.integers(0, 100, (4, 6))
+    cells = random.uniform(1, 30, (4, 6)).astype(np.float32)
+    return maps.ratio_map(cells, dimensions, **axes(random, 4, 6, theme))
+
+
+def shares(random: np.random.Generator, theme: Theme) -> go.Figure:
+    cells = random.uniform(-0.5, 1.5, (3, 7)).astype(np.float32)
+    cells[random.random((3, 7)) < 0.3] = np.nan
+    names = np.arange(21).astype(np.str_).reshape(3, 7)
+    return maps.share_map(cells, names=names, hover=names, **axes(random, 3, 7, theme))
+
+
+def scores(random: np.random.Generator, theme: Theme) -> go.Figure:
+    named: Any = {"rows": words(random, 4), "columns": words(random, 5), "titles": ("query", "key")}
+    return parts.score_map(random.normal(size=(4, 5)), **named, limit=2.5, theme=theme)
+
+
+def similarities(random: np.random.Generator, theme: Theme) -> go.Figure:
+    cells = random.uniform(-1, 1, (6, 6)).astype(np.float32)
+    return maps.similarity_map(cells, labels=words(random, 6), theme=theme)
+
+
 FIGURES = [
     *(attention, difference, mosaic, vectors, encoding, stages, mask, account, distances),
-    head_rows,
+    *(head_rows, costs, ratios, shares, scores, similarities),
 ]
 
 
@@ -203,7 +232,7 @@ def test_a_map_is_what_plotly_draws(sheet: Page, make: Any, seed: int) -> None:
     assert np.abs(pixels[y, x] - pixels[y, x + APART]).max() <= 3
 
 
-@pytest.mark.parametrize("make", [attention, difference, vectors, mask, stages])
+@pytest.mark.parametrize("make", [attention, difference, vectors, mask, stages, ratios])
 def test_the_mouse_reads_what_it_reads_in_plotly(sheet: Page, make: Any) -> None:
     random = np.random.default_rng(3)
     figure: go.Figure = make(random, LIGHT)
