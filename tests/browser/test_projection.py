@@ -207,7 +207,7 @@ def test_opening_the_section_many_times_draws_it_each_time(app: App) -> None:
     for _ in range(10):
         expect(app.page.locator(CANVAS)).to_have_attribute("data-view", re.compile("scale"))
         app.choose(section="Embeddings")
-        app.page.locator(".st-key-tokens .main-svg").first.wait_for()
+        app.page.locator(".st-key-tokens svg").first.wait_for()
         expect(app.page.locator(CANVAS)).to_have_count(0)
         app.choose(section="Projection")
     app.page.locator(CANVAS).wait_for()

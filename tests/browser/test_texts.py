@@ -65,7 +65,7 @@ def test_markup_is_text_and_nothing_else(app: App, traced: Traced) -> None:
         app.hover_in("large", (at + 0.5) / len(grid.columns), 0.5 / len(grid.rows))
         weight = f"{Decimal(f'{weights[0, at]:#.3g}'):f}"  # without an exponent
         said = f"query {grid.rows[0]}key {word}weight {weight}"
-        app.expect_text("large", said, within=".hoverlayer")
+        app.expect_text("large", said, within=".tip")
     assert app.page.locator("img[src='x'], .stMain b, .stMain mjx-container").count() == 0
     assert app.page.evaluate("window.__hacked") is None
 

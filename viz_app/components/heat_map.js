@@ -15,7 +15,10 @@ const APART = 14; // pixels from the pointer to what is read there
 export default function (component) {
   const { data: [data], setTriggerValue } = component;
   const state = mount(component, "heat_map", build);
-  const { root, box } = state;
+  const { root } = state;
+  const box = root.closest('[class*="-box "]');
+  if (!box) return undefined; // Streamlit calls it late, when the page is drawn without it
+  state.box = box;
   if (state.data?.figure !== data.figure) root.figure = state.figure = read(data.figure);
   state.targets = data.clicks ? targetsOf(state.figure) : [];
   state.send = setTriggerValue;
@@ -43,7 +46,7 @@ function build(root) {
   const lit = svgElement("svg", { class: "lit" });
   const [preview, tip, status] = [html("div", "preview", "", { hidden: true }), html("div", "tip", "", { popover: "manual" }), html("div", "status", "", { ariaLive: "polite" })];
   root.append(sheet, lit, preview, tip, status);
-  const state = { root, sheet, lit, preview, tip, status, box: root.closest('[class*="-box "]') };
+  const state = { root, sheet, lit, preview, tip, status };
   new ResizeObserver(() => redraw(state)).observe(sheet);
   return state;
 }
@@ -60,15 +63,16 @@ function redraw(state) {
 }
 
 const columnsOf = ({ figure }) => figure.data[0].z[0].length;
+const rowsOf = ({ figure }) => Math.abs(figure.layout.yaxis.range[1] - figure.layout.yaxis.range[0]);
 
 // What the pointer, or a key, is on: a cell, or the label of a row, whose column is null.
-function cellAt({ sheet, place, data, figure }, { clientX, clientY }) {
+function cellAt({ sheet, place, data, ...state }, { clientX, clientY }) {
   const frame = sheet.getBoundingClientRect();
   const [across, down] = [clientX - frame.left, clientY - frame.top];
   const row = Math.round(place.y.value(down));
   if (down < place.top || down >= place.top + place.down || across < 0 || across >= place.left + place.across) return null;
   if (across < place.left) return data.cells?.has_row ? { row, column: null } : null;
-  return { row, column: Math.min(figure.data[0].z[0].length - 1, Math.round(place.x.value(across))) };
+  return { row, column: Math.min(columnsOf(state) - 1, Math.round(place.x.value(across))) };
 }
 
 // What is clicked at a cell: of things that are apart, the nearest.
@@ -114,7 +118,7 @@ const saidOf = (state, { row, column }) =>
 
 // Says beside the pointer what is read there.
 function say(state, at, { clientX, clientY }) {
-  const { tip, targets } = state;
+  const { tip } = state;
   const lines = !at || at.column === null ? [] : saidOf(state, at);
   if (!lines.length) return tip.hidePopover();
   tip.replaceChildren(...lines.map((line) => html("div", "", line)));
@@ -128,14 +132,16 @@ function say(state, at, { clientX, clientY }) {
 // The keys
 
 function stopsOf(state) {
-  const { targets, figure, place } = state;
+  const { targets, place } = state;
   if (!place) return []; // it is hidden
-  const cell = [place.x, place.y].map((axis) => Math.abs(axis.at(1) - axis.at(0)));
-  const places = targets.length ? targets : figure.data[0].z.flatMap((row, at) => Array.from(row, (_, column) => ({ row: at, column })));
+  const size = [place.x, place.y].map((axis) => Math.abs(axis.at(1) - axis.at(0)));
+  const columns = columnsOf(state);
+  const cells = Array.from({ length: rowsOf(state) * columns }, (_, at) => ({ row: Math.floor(at / columns), column: at % columns }));
+  const places = targets.length ? targets : cells;
   return places.map((at) => ({
     left: place.x.at(at.column),
     top: place.y.at(at.row),
-    size: cell,
+    size,
     get said() { return saidOf(state, at).join(", "); },
     press: targets.length || state.data.cells ? () => answer(state, at) : null,
     choose: state.data.cells?.has_row ? () => answer(state, { ...at, column: null }) : null,
