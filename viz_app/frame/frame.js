@@ -40,12 +40,15 @@ if (!window.headwise) {
   }));
   addEventListener('afterprint', () => charts().forEach(chart => { chart.style.zoom = ''; }));
   // Another page begins at its top, wherever the one before was scrolled to. Its address has no
-  // choices until they are written there, and is then no place of its own to go back to.
+  // choices until they are written there, and is then no place of its own to go back to. Nor is the
+  // page before with the choices of this one, which are written there where they come first.
   const {pushState, replaceState} = history;
   history.pushState = function (...given) {
     const page = location.pathname;
     const isWhole = new URLSearchParams(location.search).has('step');
-    (isWhole ? pushState : replaceState).apply(this, given);
+    const to = new URL(given[2] ?? page, location.href);
+    const cameLate = to.pathname !== page && isWhole && to.search === location.search;
+    (isWhole && !cameLate ? pushState : replaceState).apply(this, given);
     if (location.pathname !== page) document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
   };
   // Where the sidebar lies over the page, it is folded at first, and when a page is chosen in it.
