@@ -38,19 +38,17 @@ def first_document() -> str:
     """
     document = (_STREAMLIT / "index.html").read_text("utf-8")
     style = (_HERE / "frame/frame.css").read_text("utf-8")
-    [charts] = _found(_CHARTS) or [""]
     places = [place for name in _PROGRAMS for place in _found(name)]
     loading = "".join(f'import("{place}");' for place in (*places, *map(script_place, _SCRIPTS)))
-    if charts:
-        first = f"location.pathname.endsWith('{_FIRST_CHARTS}')"
-        loading += f'setTimeout(() => import("{charts}"), {first} ? 0 : {_LATER});'
+    wait = f"location.pathname.endsWith('{_FIRST_CHARTS}') ? 0 : {_LATER}"
+    loading += "".join(f'setTimeout(() => import("{x}"), {wait});' for x in _found(_CHARTS))
     # At the end, since Streamlit writes its own styles into the head.
     ours = f'<style>{style}</style><script type="module">{loading}</script>'
     return document.replace("</body>", f"{ours}</body>")
 
 
 def _found(name: str) -> list[str]:
-    """Return where a browser finds a program of Streamlit's; it has no other of this name."""
+    """Return where a browser finds a program of Streamlit's, whose file has its hash as well."""
     return [f"./static/js/{path.name}" for path in (_STREAMLIT / "static/js").glob(f"{name}.*.js")]
 
 

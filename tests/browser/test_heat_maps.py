@@ -95,9 +95,14 @@ def attention(random: np.random.Generator, theme: Theme) -> go.Figure:
 
 
 def axes(random: np.random.Generator, rows: int, columns: int, theme: Theme) -> MapAxes:
-    titles = {"row_title": "predicted", "column_title": "source (key)"}
-    names = {"rows": words(random, rows), "columns": words(random, columns)}
-    return {**names, **titles, "theme": theme, "width": 560}  # type: ignore[typeddict-item]
+    return MapAxes(
+        rows=words(random, rows),
+        columns=words(random, columns),
+        row_title="predicted",
+        column_title="source (key)",
+        theme=theme,
+        width=560,
+    )
 
 
 def difference(random: np.random.Generator, theme: Theme) -> go.Figure:

@@ -70,16 +70,15 @@ def _with_masked(scale: Scale, theme: Theme) -> Scale:
 def head_image(weights: Floats, *, theme: Theme, allowed: NDArray[np.bool_] | None = None) -> str:
     """Return the map of one head, (Q, M), as ``mosaic`` has it: the address of an image."""
     cells = tile(weights[np.newaxis, np.newaxis], allowed)
-    return _cells_image(cells, (0, 255), _with_masked(weight_scale(theme), theme))
+    return _cells_image(cells, _with_masked(weight_scale(theme), theme))
 
 
-def _cells_image(z: NDArray[np.uint8], limits: tuple[float, float], scale: Scale) -> str:
+def _cells_image(cells: NDArray[np.uint8], scale: Scale) -> str:
     """Return cells as the address of an image of a pixel each, in the colours of a scale."""
     stops, colours = zip(*scale, strict=True)
     channels = np.array([ImageColor.getcolor(colour, "RGBA") for colour in colours])
-    shares = (np.asarray(z, dtype=np.float64) - limits[0]) / (limits[1] - limits[0])
+    shares = cells / 255
     pixels = np.stack([np.interp(shares, stops, channel) for channel in channels.T], axis=-1)
-    pixels[np.isnan(shares)] = 0
     file = io.BytesIO()
     Image.fromarray(np.rint(pixels).astype(np.uint8)).save(file, "png")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
