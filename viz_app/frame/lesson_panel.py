@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from html import escape
 
 import streamlit as st
 
@@ -15,7 +16,6 @@ from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.labels import count_of, numbered
 from headwise.viz_app.core.circuits import score_parts
 from headwise.viz_app.figures.bars import bar_chart
-from headwise.viz_app.frame.lesson_ways import show_end, show_place, show_ways_on
 from headwise.viz_app.lessons.question import (
     Asked,
     Compared,
@@ -41,13 +41,14 @@ from headwise.viz_app.session.lessons import (
     missing,
     note_answered,
     open_step,
+    progress_of,
     served_lessons,
     way_of,
 )
 from headwise.viz_app.session.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.session.pairs import pairs_of
 from headwise.viz_app.session.panels import panel
-from headwise.viz_app.session.parts import bring_into_view, dim_others, style_lesson
+from headwise.viz_app.session.parts import bring_into_view, dim_others, style_lesson, tell_height
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.slices import NoteDone, in_slices
 from headwise.viz_app.session.state import View
@@ -90,14 +91,14 @@ def show_lesson(selection: Selection) -> None:
 def _show_panel(selection: Selection, lesson: Lesson) -> None:
     number = view().lesson_step
     if number > len(lesson.steps):
-        show_end(lesson, number)
+        _show_end(lesson, number)
         return
     step = lesson.steps[number - 1]
-    show_place(lesson, number, f"page {number} of {len(lesson.steps)}")
+    _show_place(lesson, number, f"page {number} of {len(lesson.steps)}")
     st.markdown(f"## {escape_markdown(step.title)}")
     if lacks := missing(lesson, selection.run):
         _offer_runs(lesson, selection.run, lacks, number)
-        show_ways_on(lesson, number, answered_right=False)
+        _show_ways_on(lesson, number, answered_right=False)
         return
     page, right = current_page(), False
     if page == step.page:
@@ -124,7 +125,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
                 right = _show_answers(step, question)
             if right:
                 note_answered(lesson, number)
-    show_ways_on(lesson, number, answered_right=right)
+    _show_ways_on(lesson, number, answered_right=right)
 
 
 def _ask(
@@ -267,3 +268,66 @@ def _show_answers(step: Step, question: Question) -> bool:
     else:
         st.warning(f"**Not so.** {reason}", icon=":material/undo:")
     return right
+
+
+def _show_place(lesson: Lesson, number: int, place: str) -> None:
+    """Write the name of a lesson, and which of its pages is open."""
+    st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
+    tell_height(f"{lesson.name} {number}")
+
+
+def _show_end(lesson: Lesson, number: int) -> None:
+    """Draw what was learned, each sentence with a way to where it is seen, and what is left."""
+    _show_place(lesson, number, "what was learned")
+    left = set(range(1, number)) - progress_of(lesson).answered
+    if left:
+        st.caption(f"Questions left: {len(left)} of {number - 1}. It is done with all answered.")
+    for place, step in enumerate(lesson.steps, 1):
+        if step.learned:
+            st.markdown(lesson_markdown(step.learned))
+        if step.learned or place in left:
+            st.button(
+                f"{'To the question' if place in left else 'See it'}: "
+                f"{escape_markdown(step.title)}",
+                key=f"lesson-see-{place}",
+                type="tertiary",
+                icon=":material/arrow_forward:",
+                on_click=open_step,
+                args=(lesson.name, place),
+            )
+    _show_ways_on(lesson, number, answered_right=not left)
+
+
+def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
+    """Draw the buttons to the other pages of a lesson, and out of it."""
+    go_to, count = partial(open_step, lesson.name), len(lesson.steps)
+    last = number == count + has_end(lesson)
+
+    def go_on() -> None:
+        if last:
+            leave_lesson(finished=True)
+        elif number == count:  # what the last page has shown stays in sight
+            change_view(lesson_step=number + 1)
+        else:
+            go_to(number + 1)
+
+    with st.container(horizontal=True, gap="small", key="lesson-ways"):
+        st.button(
+            "Back", key="lesson-back", disabled=number == 1, on_click=lambda: go_to(number - 1)
+        )
+        st.button(
+            "Finish" if last else "Next",
+            key="lesson-next",
+            type="primary" if answered_right else "secondary",
+            on_click=go_on,
+        )
+        if number <= count:
+            st.button(
+                "Show again", key="lesson-again", type="tertiary", on_click=lambda: go_to(number)
+            )
+        st.button(
+            "Leave",
+            key="lesson-leave",
+            type="tertiary",
+            on_click=lambda: leave_lesson(finished=False),
+        )

@@ -1,17 +1,17 @@
-"""Writes and opens rows of the example sentences of a run's measures."""
+"""Sentences of a corpus in tables, with words marked, and rows of a head in them, which open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import get_args
 
 from headwise.model.interface import Head, Kind, Side
-from headwise.viz_app.analysis.labels import token_marks
-from headwise.viz_app.components.row_table import MarkedText
+from headwise.viz_app.analysis.labels import marked_words, token_marks
+from headwise.viz_app.components.row_table import MarkedText, TextPart
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.session.caches import Run
+from headwise.viz_app.records.trace import Tokens
+from headwise.viz_app.session.caches import Run, tokens_of
 from headwise.viz_app.session.head_choice import choices_for
-from headwise.viz_app.session.marked_text import marked_text, whole_tokens
 from headwise.viz_app.session.widgets import THE_HEAD_ALONE, open_page
 
 
@@ -35,3 +35,25 @@ def open_row(measures: Measures, head: Head, number: int, query: int) -> None:
     if head.kind != "encoder_self":
         shown["at"] = query
     open_page("translate", **shown, **choices_for(head), **THE_HEAD_ALONE)
+
+
+def whole_tokens(run: Run, side: Side, text: str) -> Tokens:
+    """Return the tokens that a model of a run is given for a text, the target's from ``<s>`` on."""
+    tokenizers = run.tokenizers
+    encode = tokenizers.encode_source if side == "source" else tokenizers.encode_target
+    return tokens_of(run, side, encode(text.strip()))
+
+
+def marked_text(run: Run, side: Side, tokens: Tokens, marks: Mapping[int, str]) -> MarkedText:
+    """Return a cell of a table with a sentence whose words of some tokens, by index, are marked."""
+    parts: list[TextPart] = []
+    between = ""
+    for word in marked_words(tokens, marks):  # the text between two of them is one part
+        between += word.before
+        if not word.mark:
+            between += word.text
+            continue
+        parts += [TextPart(between)] * bool(between) + [TextPart(word.text, word.mark)]
+        between = ""
+    language = run.source_language if side == "source" else run.target_language
+    return MarkedText((*parts, *([TextPart(between)] * bool(between))), language)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import streamlit as st
 
@@ -41,17 +41,23 @@ THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}
 """Choices with which Translate shows the map of the chosen head, of one checkpoint."""
 
 
+class Asking(TypedDict, Generic[Option], total=False):
+    """How all of these ask: what is chosen at first, how options are written, what follows."""
+
+    default: Option | None
+    format_func: Callable[[Option], str]
+    on_change: Callable[[], None]
+    help: str | None
+
+
 def choose_one(
     label: str,
     options: Sequence[Option],
     *,
     key: str,
-    default: Option | None = None,
-    format_func: Callable[[Option], str] = str,
-    on_change: Callable[[], None] = lambda: None,
-    help: str | None = None,
     show_label: bool = True,
     in_menu: bool = False,
+    **asking: Unpack[Asking[Option]],
 ) -> Option:
     """Ask for one of some options by a row of buttons; ``key`` is its field of the view.
 
@@ -61,20 +67,10 @@ def choose_one(
     chosen: Option = st.segmented_control(
         label,
         options,
-        format_func=format_func,
         required=True,
-        help=help,
         wrap=True,  # beside others they would be scrolled sideways
         label_visibility="visible" if show_label else "collapsed",
-        **control(
-            key,
-            label,
-            default=default,
-            usable=options.__contains__,
-            written=format_func,
-            in_menu=in_menu,
-            on_change=on_change,
-        ),
+        **_bound(key, label, options, in_menu, **asking),
     )
     return chosen
 
@@ -85,31 +81,15 @@ def choose_from_list(
     *,
     key: str,
     name: str = "",
-    default: Option | None = None,
-    format_func: Callable[[Option], str] = str,
-    on_change: Callable[[], None] = lambda: None,
-    help: str | None = None,
     width: int | Literal["stretch"] = "stretch",
+    **asking: Unpack[Asking[Option]],
 ) -> Option:
     """Ask for one of many options by a list that opens; ``key`` is its field of the view.
 
     ``name`` is what a note calls it, where that is not the label.
     """
-    chosen: Option = st.selectbox(
-        label,
-        options,
-        format_func=format_func,
-        help=help,
-        width=width,
-        **control(
-            key,
-            name or label,
-            default=default,
-            usable=options.__contains__,
-            written=format_func,
-            on_change=on_change,
-        ),
-    )
+    bound = _bound(key, name or label, options, **asking)
+    chosen: Option = st.selectbox(label, options, width=width, **bound)
     return chosen
 
 
@@ -118,33 +98,40 @@ def choose_on_slider(
     options: Sequence[Option],
     *,
     key: str,
+    width: int | Literal["stretch"] = "stretch",
+    **asking: Unpack[Asking[Option]],
+) -> Option:
+    """Ask for one of some options by a slider; ``key`` is its field of the view."""
+    bound = _bound(key, label, options, **asking)
+    # Streamlit takes an option that is offered no more for the value given here. A browser sends
+    # one that has yet to be told of a change, as of another run.
+    bound["value"] = st.session_state[bound["key"]]
+    chosen: Option = st.select_slider(label, options, width=width, **bound)
+    return chosen
+
+
+def _bound(
+    key: str,
+    name: str,
+    options: Sequence[Option],
+    in_menu: bool = False,
+    *,
     default: Option | None = None,
     format_func: Callable[[Option], str] = str,
     on_change: Callable[[], None] = lambda: None,
     help: str | None = None,
-    width: int | Literal["stretch"] = "stretch",
-) -> Option:
-    """Ask for one of some options by a slider; ``key`` is its field of the view."""
+) -> dict[str, Any]:
+    """Bind a widget to a choice among some options; return the arguments that it is given."""
     bound = control(
         key,
-        label,
+        name,
         default=default,
         usable=options.__contains__,
         written=format_func,
+        in_menu=in_menu,
         on_change=on_change,
     )
-    # Streamlit takes an option that is offered no more for the value given here. A browser sends
-    # one that has yet to be told of a change, as of another run.
-    chosen: Option = st.select_slider(
-        label,
-        options,
-        value=st.session_state[bound["key"]],
-        format_func=format_func,
-        help=help,
-        width=width,
-        **bound,
-    )
-    return chosen
+    return bound | {"format_func": format_func, "help": help}
 
 
 def show_figure(

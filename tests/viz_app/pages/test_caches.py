@@ -28,8 +28,7 @@ from headwise.model.decoding.beam import Beam
 from headwise.model.turned import Turned
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session import cache, caches, turns
-from headwise.viz_app.session.cache import MOST_BYTES, SMALL_BYTES, cached
-from headwise.viz_app.session.kept import LARGE, size_of
+from headwise.viz_app.session.cache import LARGE, MOST_BYTES, SMALL_BYTES, cached, size_of
 from headwise.viz_app.trace.attention import AttentionTrace, run_attention
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace

@@ -21,9 +21,8 @@ from headwise.model.budget import MEMORY, budget, parse_bytes
 from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session import memory as module
-from headwise.viz_app.session.cache import cached, drop_unused, is_cached
+from headwise.viz_app.session.cache import LARGE, cached, drop_unused, is_cached
 from headwise.viz_app.session.caches import checkpoint_of, trace_of
-from headwise.viz_app.session.kept import LARGE
 from headwise.viz_app.session.panels import _lightened, _restored
 from tests.viz_app.pages.driver import Start
 from tests.viz_app.pages.test_turns import MIB, turns_of

@@ -17,9 +17,9 @@ from headwise.viz_app.session.asked import ask_trace
 from headwise.viz_app.session.cache import cached, stamp_of
 from headwise.viz_app.session.caches import weights_sha256
 from headwise.viz_app.session.errors import describe_error
+from headwise.viz_app.session.example_rows import marked_text, whole_tokens
 from headwise.viz_app.session.log import log_refusal
 from headwise.viz_app.session.markdown import escape_markdown
-from headwise.viz_app.session.marked_text import marked_text, whole_tokens
 from headwise.viz_app.session.measures import corpus_options, measure_command
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.view import change_view, view
