@@ -24,12 +24,7 @@ from headwise.viz_app.session.errors import show_user_errors
 from headwise.viz_app.session.example_rows import marked_row, open_row
 from headwise.viz_app.session.head_choice import choices_for, chosen_head, head_label, token_axes
 from headwise.viz_app.session.markdown import escape_markdown
-from headwise.viz_app.session.measured_heads import (
-    choices_over_training,
-    head_in_words,
-    value_with_error,
-    words_by_chance,
-)
+from headwise.viz_app.session.measured_heads import HeadsInWords, choices_over_training
 from headwise.viz_app.session.measures import (
     known_measures,
     measure_description,
@@ -114,9 +109,10 @@ def _say_what_it_does(selection: Selection, measures: Measures | None, head: Hea
     if measures is None:
         st.markdown(name)
         return
-    plain, said = map(escape_markdown, head_in_words(run, measures, head))
+    words = HeadsInWords(run, measures)
+    plain, said = map(escape_markdown, words.head(head))
     over = f"{measures.corpus.sentences:,} sentences"
-    by_chance = words_by_chance(run, measures, run.description.all_heads())
+    by_chance = words.by_chance(run.description.all_heads())
     st.markdown(f"{name}: {plain}", help=f"Over {over}: {said}. {by_chance}")
 
 
@@ -171,7 +167,7 @@ def _show_over_training(selection: Selection, measures: Measures, head: Head) ->
     if math.isnan(value):
         return
     about = measure_description(name, run, [measures])
-    said = f"{about.name}: {value_with_error(run, measures, name, head, value)}"
+    said = f"{about.name}: {HeadsInWords(run, measures).with_error(name, head, value)}"
     st.caption(escape_markdown(f"{said} {about.unit}".rstrip()))
     by_step = measures_of(run, selection.steps()).by_step
     steps = [step for step, each in by_step.items() if each.corpus == measures.corpus]

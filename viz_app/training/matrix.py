@@ -19,13 +19,7 @@ from headwise.viz_app.session.given import measured_by_weights
 from headwise.viz_app.session.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.session.inspector import inspector
 from headwise.viz_app.session.markdown import escape_markdown
-from headwise.viz_app.session.measured_heads import (
-    Say,
-    error_of,
-    striking_in,
-    words_at_each,
-    words_by_chance,
-)
+from headwise.viz_app.session.measured_heads import HeadsInWords, error_of
 from headwise.viz_app.session.measures import (
     baselines_note,
     choose_measure,
@@ -128,10 +122,10 @@ def _show_cells(
         st.info(f"There is no value of “{escape_markdown(about.name)}” in these measures.")
         return
 
-    say = words_at_each(selection.run, by_step)
+    say = {step: HeadsInWords(selection.run, measures) for step, measures in by_step.items()}
 
     def words(each: Head, step: int, value: float) -> str:
-        return say[step](name, each, value) if step in say else "not measured"
+        return say[step].value(name, each, value) if step in say else "not measured"
 
     note = show_cells(
         selection,
@@ -205,9 +199,9 @@ def _show_history(
     """Say when what is said of the head at the last of these checkpoints became so."""
     run = selection.run
     measured = {step: by_step[step] for step in steps if step in by_step}
-    last = list(measured.values())[-1]
-    say = words_at_each(run, measured)
-    told = {name: _told(measured, say, name, head) for name in striking_in(run, last, head)}
+    say = {step: HeadsInWords(run, measures) for step, measures in measured.items()}
+    at_last = [*say.values()][-1]
+    told = {name: _told(measured, say, name, head) for name in at_last.striking(head)}
     rows = [
         f"- **{measure_description(name, run, by_step.values()).name}**: {text}"
         for name, text in told.items()
@@ -220,12 +214,14 @@ def _show_history(
             f"**How {head_label(head)} came to be what it is**",
             help="At the last of these checkpoints, with values and their standard errors. A word "
             "stays until a value is more than two of these from the last that had it by itself. "
-            + words_by_chance(run, last, run.description.all_heads()),
+            + at_last.by_chance(run.description.all_heads()),
         )
         st.markdown("\n".join(rows))
 
 
-def _told(measured: Mapping[int, Measures], say: Mapping[int, Say], name: str, head: Head) -> str:
+def _told(
+    measured: Mapping[int, Measures], say: Mapping[int, HeadsInWords], name: str, head: Head
+) -> str:
     """Say when what is said of a measure of a head changed, the last times; "" if nothing is.
 
     Dots stand for what was before these. ``say`` has the words of values at each step.
@@ -245,7 +241,7 @@ def _told(measured: Mapping[int, Measures], say: Mapping[int, Say], name: str, h
         return f"{said} from step {at(phase.first)} to {at(phase.last)}"
 
     found = phases(
-        {step: say[step](name, head, value) for step, value in values.items()},
+        {step: say[step].value(name, head, value) for step, value in values.items()},
         {step: (value, errors[step]) for step, value in values.items()},
     )
     if not any(phase.said for phase in found):

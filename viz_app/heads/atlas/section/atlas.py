@@ -26,19 +26,13 @@ from headwise.viz_app.heads.atlas.section.compared import (
     errors_of_differences,
 )
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
-from headwise.viz_app.measuring.wording import with_error
+from headwise.viz_app.measuring.wording import WORDS_NOTE, with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.session.caches import Run
 from headwise.viz_app.session.example_rows import marked_row, open_row
 from headwise.viz_app.session.head_choice import choose_head, chosen_head, head_label
 from headwise.viz_app.session.markdown import escape_markdown
-from headwise.viz_app.session.measured_heads import (
-    errors_note,
-    heads_in_words,
-    value_with_error,
-    words_note,
-    words_of,
-)
+from headwise.viz_app.session.measured_heads import HeadsInWords, errors_note
 from headwise.viz_app.session.measures import (
     baselines_note,
     choose_measure,
@@ -121,15 +115,15 @@ def _show_list(
         low = min(0.0, *(value for _, value in found))
         high = max(0.0, *(value for _, value in found)) or -low or 1.0
     ranks, apart, beside_next = _ranks(selection, measures, name, found)
-    say = heads_in_words(selection.run, measures)
+    words = HeadsInWords(selection.run, measures)
     rows = [
         Row(
             _name(head),
             (
                 head_label(head).replace(" ", "\u00a0"),  # which a narrow column would break
                 *([ranks[place]] if ranks else []),
-                Bar(value, value_with_error(selection.run, measures, name, head, value), low, high),
-                say(head)[0],
+                Bar(value, words.with_error(name, head, value), low, high),
+                words.head(head)[0],
             ),
         )
         for place, (head, value) in enumerate(found)
@@ -147,7 +141,7 @@ def _show_list(
     if beside_next:
         st.caption(beside_next)
     notes = [
-        words_note(selection.run, measures, [head for head, _ in found]),
+        f"{WORDS_NOTE} {words.by_chance([head for head, _ in found])}",
         errors_note(measures),
         _notes(selection.run, measures, name, [head for head, _ in found]),
         (_RANKS_NOTE + apart) * bool(ranks),
@@ -211,9 +205,9 @@ def _show_chosen(selection: Selection, measures: Measures) -> None:
     run = selection.run
     head = chosen_head(run.description, view())
     _show_examples(selection, measures, head)
-    say = words_of(run, measures)
+    words = HeadsInWords(run, measures)
     lines = [
-        say(name, head, value)
+        words.value(name, head, value)
         for name, value in head_values(measures.values, head).items()
         if value == value and (name != "distance" or measures.distance_to != measures.step)
     ]

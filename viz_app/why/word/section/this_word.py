@@ -15,7 +15,7 @@ from headwise.viz_app.session.errors import show_error
 from headwise.viz_app.session.head_choice import head_label
 from headwise.viz_app.session.lessons import answered
 from headwise.viz_app.session.markdown import escape_markdown, power_of_ten
-from headwise.viz_app.session.measured_heads import value_with_error
+from headwise.viz_app.session.measured_heads import HeadsInWords
 from headwise.viz_app.session.measures import measures_of
 from headwise.viz_app.session.panels import panel
 from headwise.viz_app.session.selection import Selection
@@ -149,7 +149,7 @@ def _say_costliest(selection: Selection, account: Account) -> None:
         return
     head, value = ranked[0]
     if head_name(head) != _largest_head(account):
-        cost = value_with_error(run, measures, "cost", head, value)
+        cost = HeadsInWords(run, measures).with_error("cost", head, value)
         st.caption(
             f"Over {measures.corpus.sentences:,} sentences {head_label(head)} costs most when it "
             f"is off: {cost} nats a token.",
