@@ -80,8 +80,12 @@ def of_bart(draw: st.DrawFn, kind: str) -> Values:
         values["decoder_vocab_size"] = size if shared else draw(st.integers(12, 60))
         size = min(size, values["decoder_vocab_size"])
         values["tie_word_embeddings"] = True  # it shares either way, by its own setting
-    # M2M100 has a row in its table of positions for the padding's id.
-    return values | draw(special(0 if kind == "m2m_100" else size - 1))
+    # M2M100 has a row in its table of positions for the padding's id, and counts a start that is
+    # padding only with a cache: its own passes then differ from what it generates.
+    if kind == "m2m_100":
+        ids = special(0).filter(lambda ids: ids["decoder_start_token_id"] != ids["pad_token_id"])
+        return values | draw(ids)
+    return values | draw(special(size - 1))
 
 
 @st.composite
@@ -244,6 +248,16 @@ def test_a_model_that_is_drawn_gives_what_transformers_gives(kind: str) -> None:
             assert_same(maps, torch.cat(expected[of]), size=100)
 
         sentence = source[0, :7].tolist()
-        assert greedy(model, [sentence], twins.prefix) == [twins.generate(sentence)]
+        [found] = greedy(model, [sentence], twins.prefix)
+        expected = twins.generate(sentence)
+        if found != expected:  # of tokens that are nearly as likely, ours takes the lowest id
+            at = next(
+                n for n, ids in enumerate(zip(found, expected, strict=False)) if len({*ids}) > 1
+            )
+            begun = torch.tensor([expected[:at]])
+            seen = {"decoder_attention_mask": torch.ones_like(begun)}
+            logits = twins.logits(source[:1, :7], begun, **seen).logits[0, -1]
+            assert found[at] < expected[at]
+            assert logits[found[at]] >= logits.max() - logits.abs().max() * 2**-18
 
     check()
