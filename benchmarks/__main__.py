@@ -16,9 +16,22 @@ from typing import Annotated
 
 import tyro
 
-from benchmarks.parts import PARTS
 from benchmarks.report import Findings, write_results
 
+PARTS = {
+    "forward": ("compared.forward", "a pass beside Marian (sdpa) and torch.nn.Transformer"),
+    "capture": ("compared.capture", "all attention recorded, beside Marian and TransformerLens"),
+    "trace": ("compared.trace", "a trace beside Marian's attention and BertViz's model view"),
+    "greedy": ("compared.greedy", "greedy decoding beside Marian's generate and CTranslate2"),
+    "training": ("compared.training", "an optimiser step beside Marian and torch.nn.Transformer"),
+    "pages": ("pages.measure", "a new sentence in Chromium beside BertViz: bytes and seconds"),
+    "reruns": ("reruns.measure", "the server's processor: a sentence, another head or page"),
+    "felt": ("web_vitals.measure", "Core Web Vitals of every page and of ten clicks; page turns"),
+    "start": ("start.measure", "seconds from the process to the first map, and its imports"),
+    "growth": ("growth.measure", "seconds and bytes of a page by the tokens of its sentence"),
+    "load": ("load.measure", "1, 5 and 20 sessions at once on one server"),
+}
+"""Name → function, given ``Findings`` to add to and a number of rounds; what it measures."""
 _NAMED = "\n\n".join(f"{name}: {what}." for name, (_, what) in PARTS.items())
 
 
@@ -51,7 +64,7 @@ def main(arguments: BenchmarkArguments) -> int:
         write_results(parts, arguments.out, rounds=arguments.rounds)  # what is there, if it stops
     for part in parts:
         for rule in part.rules:
-            print("holds " if rule.held else "MISSED", rule.what, f"{rule.value:.3g}")
+            print("holds " if rule.missed_by is None else "MISSED", rule.what, f"{rule.value:.3g}")
         if part.fault:
             print(f"{part.part}: {part.fault}", file=sys.stderr)
     print(f"written: {arguments.out / 'results.md'}")
@@ -63,8 +76,7 @@ def measured(name: str, rounds: int) -> Findings:
     module, _, function = PARTS[name][0].partition(".")
     found, began = Findings(name), time.monotonic()
     try:
-        part = getattr(importlib.import_module(f"benchmarks.parts.{module}"), function)
-        part(found, rounds)
+        getattr(importlib.import_module(f"benchmarks.{module}"), function)(found, rounds)
     except ModuleNotFoundError as error:
         install = "pip install -r requirements-dev.txt -r benchmarks/requirements.txt"
         found = Findings(name, fault=f"{error}; {install}")

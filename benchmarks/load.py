@@ -16,7 +16,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from itertools import count, islice
@@ -27,10 +27,9 @@ import torch
 import tyro
 from websockets.exceptions import WebSocketException
 
-from benchmarks.load_answers import Expected, faults_of, sentences_of
-from benchmarks.load_server import growth, serving
-from benchmarks.load_session import Session, connected
-from benchmarks.report import Table, told
+from benchmarks.load_server import serving
+from benchmarks.load_session import Expected, Session, apart, connected, faults_of, sentences_of
+from benchmarks.report import Cell, Findings, markdown
 
 MOST_MEMORY = 2048.0
 """MiB."""
@@ -185,6 +184,12 @@ async def _type_alone(
             await session.type_over(first, second, after=typed % MESSAGES)
 
 
+def growth(memory: Sequence[float]) -> float:
+    """By which part the most memory of the last third exceeds that of the third before it."""
+    third = len(memory) // 3
+    return max(memory[-third:]) / max(memory[-2 * third : -third]) - 1 if third else 0.0
+
+
 def memory_faults(stage: Stage, minutes: float) -> list[str]:
     """What is wrong with the memory of a stage."""
     faults = []
@@ -195,31 +200,47 @@ def memory_faults(stage: Stage, minutes: float) -> list[str]:
     return faults
 
 
-def table(stages: list[Stage], minutes: float) -> Table:
-    """The results."""
-    columns = (
-        *("", "answers", "sentences/s", "p50 (s)", "p95 (s)"),
-        *("last of a round, median (s)", "worst round (s)", "kB an answer"),
-        *("most memory (MiB)", "growth at the end", "faults"),
+_COLUMNS = (
+    *("", "answers", "sentences/s", "p50 (s)", "p95 (s)"),
+    *("last of a round, median (s)", "worst round (s)", "kB an answer"),
+    *("most memory (MiB)", "growth at the end", "faults"),
+)
+
+
+def row(stage: Stage) -> tuple[Cell, ...]:
+    """A stage's results."""
+    return (
+        *(stage.what, stage.answers, stage.a_second, stage.p50, stage.p95),
+        median(stage.rounds) if stage.rounds else None,
+        max(stage.rounds, default=None),
+        *(stage.kilobytes, stage.memory, f"{stage.growth:+.1%}", len(stage.faults)),
     )
-    rows = [
-        (
-            *(stage.what, stage.answers, stage.a_second, stage.p50, stage.p95),
-            median(stage.rounds) if stage.rounds else None,
-            max(stage.rounds, default=None),
-            *(stage.kilobytes, stage.memory, f"{stage.growth:+.1%}", len(stage.faults)),
-        )
-        for stage in stages
-    ]
-    return Table(f"Load, {minutes:g} minutes a stage", columns, rows)
+
+
+def measure(found: Findings, rounds: int) -> None:
+    """1, 5 and 20 sessions over the WebSocket, five minutes each in ten rounds or more."""
+    arguments, threads = LoadArguments(minutes=min(rounds / 2, 5.0)), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        stages = apart(run_stages(arguments))
+    finally:
+        torch.set_num_threads(threads)
+    found.table(f"Load, {arguments.minutes:g} minutes a stage", _COLUMNS, map(row, stages))
+    found.notes += (faults := [fault for stage in stages for fault in stage.faults])[:5]
+    found.rule("load: faults", len(faults), 0)
+    if memory := [stage.memory for stage in stages if stage.memory is not None]:
+        found.rule("load: most memory (MiB)", max(memory), MOST_MEMORY)
 
 
 def main(arguments: LoadArguments) -> int:
     """The results on standard output, faults after them; 1 if there are any."""
     torch.set_num_threads(1)
     stages = asyncio.run(run_stages(arguments))
+    print(f"**Load, {arguments.minutes:g} minutes a stage**\n")
+    print(markdown(_COLUMNS, map(row, stages)))
     faults = [fault for stage in stages for fault in stage.faults]
-    return told(table(stages, arguments.minutes), faults)
+    print("\n".join([*faults[:20], *([f"… and {len(faults) - 20} more"] if faults[20:] else [])]))
+    return int(bool(faults))
 
 
 if __name__ == "__main__":

@@ -123,11 +123,3 @@ def _address_of(process: subprocess.Popen[bytes], log: Path, host: str) -> str:
         with suppress(subprocess.TimeoutExpired):
             process.wait(0.05)
     raise RuntimeError(f"the app did not start:\n{log.read_text()}")
-
-
-def growth(memory: Sequence[float]) -> float:
-    """By which part the most memory of the last third exceeds that of the third before it."""
-    third = len(memory) // 3
-    if not third:
-        return 0.0
-    return max(memory[-third:]) / max(memory[-2 * third : -third]) - 1

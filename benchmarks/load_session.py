@@ -1,19 +1,23 @@
-"""A session of the app over its WebSocket, with Streamlit's own messages, as a browser has it."""
+"""A session of the app over its WebSocket, with Streamlit's own messages, as a browser has it; what
+it shows for a sentence, and what it ought to show.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
 from html import unescape
 from http.cookiejar import CookieJar
 from typing import Any, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import numpy as np
@@ -24,10 +28,98 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
-from benchmarks.load_answers import Answer, address_of, cells_of
-from benchmarks.load_server import Server, serving
-from headwise.model.budget import MEMORY, parse_bytes
-from headwise.model.interface import Head
+from benchmarks.load_server import ROOT
+from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights, open_trained_run
+from headwise.model.files import lines_of
+from headwise.model.interface import KINDS, Head
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.sentence import run_trace
+
+NOTHING = "(no text: the model ended the sentence at once)"
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one session shows when its script has finished."""
+
+    session: int
+    head: Head
+    """Whose map is open, layer and head from 0."""
+    sentence: str
+    """Of the address, as the server has written it."""
+    translation: str | None
+    weights: Floats | None
+    """The large map, (rows, columns)."""
+    problems: tuple[str, ...] = ()
+    """What is wrong whatever the sentence: exceptions and error messages."""
+
+
+class Expected:
+    """Traces of a run's newest checkpoint, computed here."""
+
+    def __init__(self, run: str) -> None:
+        self.run: TrainedRun = open_trained_run(run)
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """With the weights, read once."""
+        return load_weights(self.run, self.run.steps()[-1])
+
+    def head(self, session: int) -> Head:
+        """That a session looks at: neighbours look at other kinds and heads."""
+        config = self.run.info.model
+        layer, head = session // 3 % config.n_decoder_layers, session % config.n_heads
+        return Head(KINDS[session % 3], layer, head)
+
+    def answer(self, session: int, head: Head, sentence: str) -> Answer:
+        """What a session ought to show."""
+        trace = run_trace(self.checkpoint.model, self.run.tokenizers, sentence)
+        kind, layer, number = head
+        weights = make_grid(trace, kind).apply(trace.attention[kind])[layer, number]
+        return Answer(session, head, sentence, trace.target_text or NOTHING, weights)
+
+
+def faults_of(answer: Answer, expected: Answer) -> list[str]:
+    """What is wrong with an answer; nothing if it is that of its sentence and head."""
+    faults = list(answer.problems)
+    if answer.translation != expected.translation:
+        faults.append(f"translation {answer.translation!r} instead of {expected.translation!r}")
+    if answer.weights is None or expected.weights is None:
+        faults.append("no map")
+    elif answer.weights.shape != expected.weights.shape:
+        faults.append(f"a map of {answer.weights.shape} instead of {expected.weights.shape}")
+    else:
+        off = float(np.abs(answer.weights - expected.weights).max())
+        if not off <= TOLERANCE:
+            faults.append(f"another map, off by {off:.2g}")
+    return [f"session {answer.session}, {answer.sentence!r}: {fault}" for fault in faults]
+
+
+def address_of(run: str, head: Head, sentence: str, **choices: str) -> str:
+    """The query of a link that opens a head on a sentence, with further choices."""
+    kind, layer, number = head
+    chosen = {"run": run, "q": sentence, "kind": kind, "layer": layer + 1, "head": number + 1}
+    return urlencode(chosen | choices)
+
+
+def sentences_of(run: str) -> Iterator[str]:
+    """Sentences without end, none of them twice: those that the app measures with, then pairs."""
+    lines = lines_of((ROOT / "viz_app" / "sentences" / f"{run}.jsonl").read_bytes())
+    singles = list(dict.fromkeys(str(json.loads(line)["source"]) for line in lines))
+    yield from singles
+    for apart in range(1, len(singles)):
+        for at, first in enumerate(singles):
+            yield f"{first} {singles[(at + apart) % len(singles)]}"
+
+
+def cells_of(spec: str) -> Floats:
+    """The cells of a figure's first trace, (rows, columns), as the browser decodes them."""
+    cells: Any = json.loads(spec)["data"][0]["z"]
+    flat = np.frombuffer(base64.b64decode(cells["bdata"]), dtype=cells["dtype"])
+    return flat.reshape([*map(int, cells["shape"].split(","))]).astype(np.float32)
+
 
 PATIENCE = 60.0
 """Seconds that an answer may take before it counts as missing."""
@@ -43,10 +135,8 @@ Path = tuple[int, ...]
 class Session:
     """One person: types sentences, and notes what the page then shows."""
 
-    patience = PATIENCE
-
-    def __init__(self, number: int, head: Head, address: str) -> None:
-        self.number, self.head, self.address = number, head, address
+    def __init__(self, number: int, head: Head, address: str, patience: float) -> None:
+        self.number, self.head, self.address, self.patience = number, head, address, patience
         self.answers: list[Answer] = []
         self.seconds: list[float] = []
         """From a sentence sent to its script finished, where none was overtaken."""
@@ -76,24 +166,22 @@ class Session:
             proxy=None,
         )
 
-    async def load(self, page: str, query: str) -> None:
-        """Load an address, as a new session does; ValueError if the page shows an exception."""
-        self._query = query
-        message = self._rerun()
-        message.rerun_script.page_name = page
-        await self._run(message)
-        for _, kind, element in self._elements():
-            if kind == "exception":
-                raise ValueError(f"{page}?{query} shows {element.exception.type}")
-
     async def open(self, run: str, sentence: str, **choices: str) -> None:
         """Follow a link to a sentence, the session's head and further choices."""
+        await self.socket.send(self._link(run, sentence, choices).SerializeToString())
+        await self._until(sentence, among=(sentence,))
+
+    async def follow(self, run: str, sentence: str, **choices: str) -> Answer:
+        """Follow such a link; the sentence may be too long for the address that the page gets."""
+        await self._run(self._link(run, sentence, choices))
+        return replace(self._answer(), sentence=sentence)
+
+    def _link(self, run: str, sentence: str, choices: dict[str, str]) -> BackMsg:
         self._query = address_of(run, self.head, sentence, **choices)
         message = self._rerun()
         # The address is another one, as for who goes back in a browser.
         message.rerun_script.is_history_navigation = True
-        await self.socket.send(message.SerializeToString())
-        await self._until(sentence, among=(sentence,))
+        return message
 
     async def type(self, sentence: str) -> None:
         """Type a sentence and wait for its page."""
@@ -220,61 +308,15 @@ class Session:
         return Answer(self.number, self.head, sentence, translation, weights, tuple(problems))
 
 
-async def type_for_ever(session: Session, sentences: Iterator[str]) -> None:
-    """Type ordinary sentences until cancelled, one every two seconds."""
-    while True:
-        await session.type(next(sentences))
-        await asyncio.sleep(2)
-
-
-@dataclass
-class Beside:
-    """How a server did, and somebody who typed ordinary sentences beside others."""
-
-    most: float = 0.0
-    """MiB that the server took at most."""
-    ordinary: list[float] = field(default_factory=list)
-    """Seconds of the ordinary sentences."""
-    faults: list[str] = field(default_factory=list)
-
-    @property
-    def p95(self) -> float:
-        """Seconds within which 95 of 100 ordinary sentences came; infinite if none did."""
-        return float(np.quantile(self.ordinary, 0.95)) if self.ordinary else float("inf")
-
-    def faults_beyond(self, budget: float, seconds: float) -> list[str]:
-        """What is wrong; ``budget`` is in MiB, and 95 of 100 sentences may take so many seconds."""
-        faults = [*self.faults]
-        if self.most > budget:
-            faults.append(f"{self.most:,.0f} MiB, more than {budget:,.0f}")
-        if self.p95 > seconds:
-            faults.append(f"an ordinary sentence took {self.p95:.2f} s (p95)")
-        return faults
-
-
-Measured = TypeVar("Measured", bound=Beside)
-
-
-def measured_within(
-    memory: str, drive: Callable[[Server], Coroutine[Any, Any, Measured]]
-) -> tuple[Measured, float]:
-    """What is found of an app that has a budget of memory, and that budget in MiB."""
-    with serving(**{MEMORY: memory}) as server:
-        found = asyncio.run(drive(server))
-        found.faults += server.faults()
-    return found, parse_bytes(memory) / 2**20
-
-
-AnySession = TypeVar("AnySession", bound=Session)
 Made = TypeVar("Made")
 
 
 @asynccontextmanager
 async def connected(
-    number: int, head: Head, address: str, kind: type[AnySession] = Session
-) -> AsyncIterator[AnySession]:
-    """A session of its own, of this kind, on the server at an address, closed at the end."""
-    session = kind(number, head, address)
+    number: int, head: Head, address: str, patience: float = PATIENCE
+) -> AsyncIterator[Session]:
+    """A session of its own on the server at an address, closed at the end."""
+    session = Session(number, head, address, patience)
     await session.connect()
     try:
         yield session

@@ -1,31 +1,33 @@
-"""What a part of the benchmarks finds: tables and rules, and ``results.md``."""
+"""What a part of the benchmarks finds, tables and rules, and ``results.md``; measuring in rounds.
+
+Everything that is compared runs once in each round, in turn: what disturbs the machine then
+disturbs all of them. Ratios are taken round by round.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from statistics import median
 
 Cell = str | int | float | None
+Seconds = dict[str, list[float]]
+"""What was measured → seconds a call, one for each round."""
+_AT_LEAST = 0.05
+"""Seconds of one measurement: quicker calls are repeated within it."""
 _PACKAGES = (
     *("torch", "streamlit", "plotly", "tokenizers", "transformers"),
     *("ctranslate2", "transformer-lens", "bertviz"),
 )
 MISSES, MISSED_BY = 2, 0.2
 """Rules that may be missed, each by this part of its limit."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under column names; floats are shown with three digits, None as a dash."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,10 @@ class Rule:
     at_least: bool = False
 
     @property
-    def held(self) -> bool:
-        """Whether it does; a figure that is not a number does not."""
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
-
-    @property
-    def missed_by(self) -> float:
-        """By what part of the limit it is missed, 0 where it is held."""
-        return 0.0 if self.held else abs(self.value - self.limit) / self.limit
+    def missed_by(self) -> float | None:
+        """By what part of the limit it is missed; None where it is held, not by NaN."""
+        held = self.value >= self.limit if self.at_least else self.value <= self.limit
+        return None if held else abs(self.value - self.limit) / (self.limit or 1)
 
 
 @dataclass
@@ -53,7 +51,8 @@ class Findings:
     """What a part finds; it adds to this as it goes."""
 
     part: str
-    tables: list[Table] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    """In Markdown."""
     rules: list[Rule] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     fault: str = ""
@@ -62,7 +61,7 @@ class Findings:
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
         """Add a table."""
-        self.tables.append(Table(title, columns, list(rows)))
+        self.tables.append(f"**{title}**\n\n{markdown(columns, rows)}")
 
     def rule(self, what: str, value: float, limit: float, *, at_least: bool = False) -> None:
         """Add what must hold."""
@@ -77,16 +76,13 @@ def machine() -> dict[str, str]:
         lines = cpuinfo.read_text().splitlines()
         named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
         processor = next(named, processor)
-    versions = dict.fromkeys(_PACKAGES, "not installed")
-    versions |= {
-        each.name: each.version for each in metadata.distributions() if each.name in versions
-    }
+    installed = {each.name: each.version for each in metadata.distributions()}
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "system": f"{platform.system()} {platform.machine()}",
         "processor": f"{processor}, {os.cpu_count()} cores",
         "python": platform.python_version(),
-    } | versions
+    } | {name: installed.get(name, "not installed") for name in _PACKAGES}
 
 
 _HEAD = """# Results
@@ -102,49 +98,32 @@ def write_results(parts: Sequence[Findings], folder: Path, *, rounds: int) -> No
     """Write ``results.md`` anew."""
     folder.mkdir(parents=True, exist_ok=True)
     rules = [rule for part in parts for rule in part.rules]
+    missed = [rule.missed_by for rule in rules if rule.missed_by is not None]
+    said = f"{len(rules) - len(missed)} of {len(rules)} rules hold"
+    if missed:
+        by_more = sum(by > MISSED_BY for by in missed)
+        said += f"; of those missed, {by_more} by more than {MISSED_BY:.0%}"
+    said += f". At most {MISSES} may be missed, none by more than {MISSED_BY:.0%}.\n"
+    rows: list[Sequence[Cell]] = []
+    for rule in rules:
+        limit = f"{'≥' if rule.at_least else '≤'} {shown(rule.limit)}"
+        by = "holds" if rule.missed_by is None else f"missed by {rule.missed_by:.0%}"
+        rows.append((rule.what, rule.value, limit, by))
     blocks = [_HEAD.format(rounds=rounds)]
     blocks += ["\n".join(f"* {name}: {value}" for name, value in machine().items()) + "\n"]
-    blocks += ["## What must hold\n", _verdict(rules), _text(Table("", _COLUMNS, _rows(rules)))]
+    blocks += ["## What must hold\n", said, markdown(("", "measured", "limit", ""), rows)]
     for part in parts:
         blocks += [f"## {part.part}\n"]
         blocks += [f"Not measured: {part.fault}\n"] if part.fault else []
-        blocks += [*map(_text, part.tables), *(f"{note}\n" for note in part.notes)]
+        blocks += [*part.tables, *(f"{note}\n" for note in part.notes)]
         blocks += [f"Took {part.seconds / 60:.1f} min.\n"]
     (folder / "results.md").write_text("\n".join(blocks), encoding="utf-8")
 
 
-_COLUMNS = ("", "measured", "limit", "")
-
-
-def _rows(rules: Sequence[Rule]) -> list[tuple[Cell, ...]]:
-    return [
-        (
-            rule.what,
-            rule.value,
-            f"{'≥' if rule.at_least else '≤'} {shown(rule.limit)}",
-            "holds" if rule.held else f"missed by {rule.missed_by:.0%}",
-        )
-        for rule in rules
-    ]
-
-
-def _verdict(rules: Sequence[Rule]) -> str:
-    missed = [rule.missed_by > MISSED_BY for rule in rules if not rule.held]
-    said = f"{len(rules) - len(missed)} of {len(rules)} rules hold"
-    if missed:
-        said += f"; of those missed, {sum(missed)} by more than {MISSED_BY:.0%}"
-    return f"{said}. At most {MISSES} may be missed, none by more than {MISSED_BY:.0%}.\n"
-
-
-def _text(table: Table) -> str:
-    return "\n".join(markdown(table)) + "\n"
-
-
-def markdown(table: Table) -> list[str]:
-    """A table's lines in Markdown, its title above it."""
-    lines = [f"**{table.title}**", ""] if table.title else []
-    lines += ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
-    return lines + ["| " + " | ".join(map(shown, row)) + " |" for row in table.rows]
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """A table in Markdown."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(map(shown, row)) + " |" for row in rows), ""])
 
 
 def shown(cell: Cell) -> str:
@@ -158,9 +137,34 @@ def shown(cell: Cell) -> str:
     return f"{cell:.3g}"
 
 
-def told(table: Table, faults: Sequence[str]) -> int:
-    """Print a table and the first faults after it; 1 if there are any."""
-    print("\n".join([*markdown(table), *faults[:20]]))
-    if more := len(faults[20:]):
-        print(f"… and {more} more")
-    return int(bool(faults))
+def in_rounds(calls: Mapping[str, Callable[[], object]], rounds: int) -> Seconds:
+    """Seconds of each call in each round, after a warm-up; the order turns from round to round."""
+    repeats = {name: _repeats(call) for name, call in calls.items()}
+    seconds: Seconds = {name: [] for name in calls}
+    names = list(calls)
+    gc.collect()
+    gc.disable()
+    try:
+        for round in range(rounds):
+            first = round % len(names)
+            for name in names[first:] + names[:first]:
+                began = time.perf_counter()
+                for _ in range(repeats[name]):
+                    calls[name]()
+                seconds[name].append((time.perf_counter() - began) / repeats[name])
+    finally:
+        gc.enable()
+    return seconds
+
+
+def _repeats(call: Callable[[], object]) -> int:
+    for _ in range(2):  # the first is a warm-up
+        began = time.perf_counter()
+        call()
+        taken = time.perf_counter() - began
+    return max(1, round(_AT_LEAST / taken))
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Median over rounds of ours / theirs."""
+    return median(mine / other for mine, other in zip(ours, theirs, strict=True))

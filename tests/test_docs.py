@@ -20,7 +20,6 @@ import tyro
 
 import headwise
 from benchmarks.__main__ import BenchmarkArguments
-from benchmarks.beyond import BeyondArguments
 from benchmarks.load import LoadArguments
 from headwise.model.checkpoint import CheckpointError, load_weights, open_trained_run
 from headwise.model.evaluate import EvaluateArguments
@@ -66,7 +65,6 @@ PARSERS: dict[str, Callable[..., object]] = {
     "headwise.viz_app.why": partial(tyro.cli, WhyArguments),
     "headwise.viz_app.measuring.align": partial(tyro.cli, AlignArguments),
     "benchmarks": partial(tyro.cli, BenchmarkArguments),
-    "benchmarks.beyond": partial(tyro.cli, BeyondArguments),
     "benchmarks.load": partial(tyro.cli, LoadArguments),
 }
 """Module that is run → what reads its command line."""

@@ -6,14 +6,17 @@ import os
 import subprocess
 import tarfile
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from bertviz import head_view, model_view
 from playwright.sync_api import Browser, Route
+from playwright.sync_api import Error as BrowserError
 
-from benchmarks.chromium import SCREEN, drawn_after, watch_next
+from benchmarks.chromium import PATIENCE, SCREEN, drawn_after, watch_next
 from benchmarks.peers.marian import attention_of
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.records.trace import Trace
@@ -88,35 +91,46 @@ def page_of(trace: Trace) -> str:
     return f'<!doctype html><meta charset="utf-8">{"".join(views)}'
 
 
-def lines_of(trace: Trace) -> int:
-    """Lines that it draws at first: one for each weight of the encoder in the model view, and for
-    each of its first layer in the head view."""
-    weights = trace.attention["encoder_self"]
-    return weights.size + weights[0].size
+class BertViz:
+    """Draws traces, in a browser that is started again when a page has hung."""
 
+    def __init__(self, launch: Callable[[], Browser], folder: Path) -> None:
+        self._launch, self._page = launch, folder / "bertviz.html"
+        self._scripts = fetch_scripts()
+        self._browser = launch()
 
-def draw(
-    browser: Browser, page: Path, *, lines: int, scripts: dict[str, str], patience: float
-) -> float:
-    """Open a page that ``page_of`` gave; seconds until both views are drawn.
+    def draw(self, trace: Trace) -> tuple[int, float]:
+        """Bytes of its page, and seconds until that is written and drawn, infinite if never."""
+        began = time.perf_counter()
+        written = page_of(trace).encode()
+        writing = time.perf_counter() - began
+        self._page.write_bytes(written)
+        weights = trace.attention["encoder_self"]
+        # One line for each weight in the model view, and of the first layer in the head view.
+        lines = weights.size + weights[0].size
+        try:
+            return len(written), writing + self._drawing(lines)
+        except (TimeoutError, BrowserError):
+            self._browser.close()
+            self._browser = self._launch()
+            return len(written), float("inf")
 
-    Its scripts come at once from here, and the page from a file: no network is measured.
+    def _drawing(self, lines: int) -> float:
+        """Seconds until both views are drawn; TimeoutError if so many lines are not in time.
 
-    Raises:
-        TimeoutError: if so many lines are not drawn in time.
-        playwright.sync_api.Error: if the page crashes.
-    """
+        Scripts come at once from here, and the page from a file: no network is measured.
+        """
 
-    def answer(route: Route) -> None:
-        route.fulfill(
-            body=scripts[route.request.url],
-            content_type="text/javascript",
-            headers={"cache-control": "max-age=3600"},
-        )
+        def answer(route: Route) -> None:
+            route.fulfill(
+                body=self._scripts[route.request.url],
+                content_type="text/javascript",
+                headers={"cache-control": "max-age=3600"},
+            )
 
-    with browser.new_context(viewport=SCREEN) as context:
-        context.route(f"{_CDN}/**", answer)
-        opened = context.new_page()
-        watch_next(opened, f"() => document.getElementsByTagName('line').length === {lines}")
-        opened.goto(page.as_uri(), wait_until="commit", timeout=1_000 * patience)
-        return drawn_after(opened, patience=patience)
+        with self._browser.new_context(viewport=SCREEN) as context:
+            context.route(f"{_CDN}/**", answer)
+            opened = context.new_page()
+            watch_next(opened, f"() => document.getElementsByTagName('line').length === {lines}")
+            opened.goto(self._page.as_uri(), wait_until="commit", timeout=1_000 * PATIENCE)
+            return drawn_after(opened)

@@ -8,34 +8,22 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
-from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from benchmarks import (
-    chromium,
-    load,
-    load_answers,
-    load_memory,
-    load_server,
-    load_visits,
-    traffic,
-    typed,
-)
-from benchmarks.load_answers import Answer
+from benchmarks import chromium, load, traffic
 from benchmarks.load_server import Server, serving
-from benchmarks.load_session import apart, connected
+from benchmarks.load_session import Answer, Expected, apart, connected, faults_of
 from benchmarks.models import sharp_run
+from benchmarks.pages import TypedPage
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.session.widgets import PAGE_TITLES
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
 
@@ -50,7 +38,7 @@ def server() -> Iterator[Server]:
 
 
 def test_two_sessions_are_answered_what_each_has_asked(server: Server) -> None:
-    expected = load_answers.Expected("copy")
+    expected = Expected("copy")
     asked = [["c a f e b d g a c e", "b a d e"], ["g", "a b a b c d e f"]]
 
     async def one(number: int, address: str) -> list[Answer]:
@@ -73,12 +61,12 @@ def test_two_sessions_are_answered_what_each_has_asked(server: Server) -> None:
         assert sentences in ([first, second, second], [first, second, first, second])
         for answer in answers:
             right = expected.answer(number, expected.head(number), answer.sentence)
-            assert load_answers.faults_of(answer, right) == []
+            assert faults_of(answer, right) == []
         assert answers[1].translation == second  # what this run has learnt
 
 
 def test_all_press_enter_at_the_same_moments(server: Server) -> None:
-    expected = load_answers.Expected("copy")
+    expected = Expected("copy")
     sentences = (" ".join(letters) for letters in product("abcdefg", repeat=3))
     arguments = load.LoadArguments(minutes=2 / 60, together=0.5)
     stage = apart(load.drive(server.address, expected, 2, sentences, arguments))
@@ -90,10 +78,10 @@ def test_all_press_enter_at_the_same_moments(server: Server) -> None:
 
 
 def test_another_sentences_answer_is_noticed() -> None:
-    expected = load_answers.Expected("en-es")
+    expected = Expected("en-es")
     head = ("cross", 2, 1)
     cats, dogs = (expected.answer(3, head, text) for text in (CATS, DOGS))
-    assert load_answers.faults_of(cats, expected.answer(3, head, CATS)) == []
+    assert faults_of(cats, expected.answer(3, head, CATS)) == []
     hurt, lost = cats.weights.copy(), cats.weights.copy()
     hurt[0, 0] += 1e-3
     lost[0, 0] = np.nan
@@ -105,7 +93,7 @@ def test_another_sentences_answer_is_noticed() -> None:
         (replace(cats, weights=None), ("no map",)),
         (replace(cats, problems=("KeyError: 1",)), ("KeyError",)),
     ):
-        found = load_answers.faults_of(wrong, cats)
+        found = faults_of(wrong, cats)
         assert len(found) == len(faults)
         for one, told in zip(found, faults, strict=True):
             assert one.startswith(f"session 3, {CATS!r}: {told}")
@@ -121,58 +109,9 @@ def test_memory_has_a_limit_and_levels_off(
     stage = load.Stage("5 sessions", memory=memory, growth=growth)
     assert len(load.memory_faults(stage, minutes)) == faults
     # Growth is that of the last third over the one before it.
-    assert load_server.growth([1, 100, 50, 100, 100, 99]) == 0
-    assert load_server.growth([1, 2, 100, 90, 110, 105]) == near(0.1, size=1)
-    assert load_server.growth([7, 8]) == 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "faults"),
-    [
-        ({}, []),
-        ({"most": 2_049.0}, ["2,049 MiB, more than 2,048"]),
-        ({"addresses": 1_101.0}, ["from address 300 to the last memory grew by 10%"]),
-        ({"visits": 1_200.0}, ["from address 300 to the last visit memory grew by 20%"]),
-        ({"idle": 551.0}, ["from the start to the idle minutes memory grew by 10%"]),
-        ({"ordinary": [0.5] * 9 + [10.5]}, ["an ordinary sentence took 6.00 s (p95)"]),
-        ({"ordinary": []}, ["an ordinary sentence took inf s (p95)"]),
-    ],
-)
-def test_many_addresses_are_judged(changes: dict[str, Any], faults: list[str]) -> None:
-    memory = {"start": 500.0, "filled": 1_000.0, "addresses": 1_100.0, "visits": 1_050.0}
-    fine = memory | {"most": 1_200.0, "idle": 540.0, "ordinary": [0.5] * 20}
-    assert load_visits.faults_of(load_visits.Visits(**(fine | changes)), 2_048.0) == faults
-
-
-@pytest.mark.parametrize(
-    ("changes", "faults"),
-    [
-        ({"answered": 3, "refused": 5}, 0),
-        ({"answered": 7}, 1),
-        ({"faults": ["session 3: ConnectionClosedError: "]}, 1),
-    ],
-)
-def test_sessions_with_long_sentences_are_judged(changes: dict[str, Any], faults: int) -> None:
-    fine = {"answered": 8, "most": 2_000.0, "ordinary": [0.5] * 20}
-    found = load_memory.Longest(sessions=8, **(fine | changes))
-    assert len(load_memory.faults_of(found, 2_048.0)) == faults
-
-
-def test_the_longest_sentences_fill_the_model_and_are_all_different() -> None:
-    run = open_trained_run("copy")
-    longest = [load_memory.longest_sentence(run, seed) for seed in range(3)]
-    assert len(set(longest)) == 3
-    for text in longest:
-        lengths = [len(run.tokenizers.encode_source(more)) for more in (text, f"{text} a")]
-        assert lengths[0] == run.description.max_length < lengths[1]
-
-
-def test_addresses_are_of_all_pages_and_the_same_for_a_seed() -> None:
-    drawn = [list(islice(load_visits.addresses(seed), 300)) for seed in (3, 3, 4)]
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert {page for page, _ in drawn[0]} == {"", *PAGE_TITLES} - {"translate"}
-    typed = [text for _, query in drawn[0] for text in parse_qs(query).get("q", [])]
-    assert len(typed) == len(set(typed)) > 100
+    assert load.growth([1, 100, 50, 100, 100, 99]) == 0
+    assert load.growth([1, 2, 100, 90, 110, 105]) == near(0.1, size=1)
+    assert load.growth([7, 8]) == 0
 
 
 # In a browser
@@ -207,7 +146,7 @@ def test_messages_are_read() -> None:
 def test_a_sentence_is_drawn_and_its_bytes_are_counted(run: TrainedRun, browser: Browser) -> None:
     checkpoints = {"HEADWISE_CHECKPOINTS": str(run.folder.parent)}
     with patch.dict(os.environ, checkpoints), serving() as server:
-        page = typed.TypedPage(browser, server.address, run, FIRST)
+        page = TypedPage(browser, server.address, run, FIRST)
         drawn = page.type(SECOND)
         names = {message.name for message in drawn.messages}
         assert names >= {"bidi_component large", "bidi_component mosaic", "script_finished"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from benchmarks.parts.web_vitals import OBSERVE, jumped
+from benchmarks.web_vitals import OBSERVE, jumped
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.session.panels import SECONDS_BETWEEN_LOOKS
 from tests.browser.driver import App, NewApp, Traced, rgb

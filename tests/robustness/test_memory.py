@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load_answers import Expected
 from benchmarks.load_server import Server, serving
-from benchmarks.load_session import Session, connected
+from benchmarks.load_session import Expected, connected
 from headwise.model.budget import MEMORY
 from tests.imports import ROOT
 
@@ -142,12 +141,6 @@ APART = 1.5
 """Seconds between two who ask, in which the first of them gets into the queue."""
 
 
-class Patient(Session):
-    """Somebody who waits."""
-
-    patience = PATIENT
-
-
 @contextmanager
 def busy(loops: int) -> Iterator[None]:
     """Others keep so many processors busy."""
@@ -169,7 +162,7 @@ async def drive(server: Server) -> tuple[list[int], int]:
     head, order = Expected("en-es").head(0), list[int]()
     async with AsyncExitStack() as opened:
         sessions = [
-            await opened.enter_async_context(connected(number, head, server.address, Patient))
+            await opened.enter_async_context(connected(number, head, server.address, PATIENT))
             for number in range(5)
         ]
         *longs, gone, short = sessions

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from benchmarks.models import Sentences, ids_of, model_of
 from benchmarks.peers.marian import attention_of, generate, logits_of, marian_of
 from benchmarks.peers.torch_nn import TorchTransformer
-from benchmarks.report import Findings
-from benchmarks.rounds import Seconds, in_rounds, ratio
+from benchmarks.report import Findings, Seconds, in_rounds, ratio
 from headwise.model.checkpoint import open_trained_run
 from headwise.model.decoding.greedy import greedy as decode
 from headwise.model.hooks import capture as recording

@@ -36,32 +36,41 @@ app = AppTest.from_file({str(ROOT / "viz_app" / "script.py")!r}, default_timeout
 assert not app.exception, app.exception
 print(json.dumps(sorted({{name.partition(".")[0] for name in sys.modules}})))
 """
-_SINCE = ("from the start of the process", "in a second browser, from its going there")
 
 
 def measure(found: Findings, rounds: int) -> None:
     """Start the app again and again, then once more to see what it imports."""
-    starts = []
+    firsts, later = list[float](), list[float]()
     with patch.dict(os.environ, STREAMLIT_SERVER_HEADLESS="true"), chromium() as launch:
         browser = launch()
         for _ in range(rounds):
             with new_window(browser) as first, new_window(browser) as second:
                 began = time.perf_counter()
                 with serving() as server:
-                    of_first = _first_map(first, server.address, began)
-                    of_second = _first_map(second, server.address, time.perf_counter())
-                starts.append((of_first, of_second))
-    times = dict(zip(_SINCE, zip(*starts, strict=True), strict=True))
-    rows = [(since, median(each), min(each), max(each)) for since, each in times.items()]
+                    firsts.append(_first_map(first, server.address, began))
+                    later.append(_first_map(second, server.address, time.perf_counter()))
+    rows = []
+    for since, seconds, what, most in (
+        ("from the start of the process", firsts, "", 3.0),
+        ("in a second browser, from its going there", later, " of a second browser", 1.5),
+    ):
+        rows.append((since, median(seconds), min(seconds), max(seconds)))
+        found.rule(f"start: seconds to the first map{what}", median(seconds), most)
     columns = ("", "median (s)", "fastest (s)", "slowest (s)")
     found.table(f"Until the first map, {rounds} starts", columns, rows)
-    found.rule("start: seconds to the first map", median(times[_SINCE[0]]), 3.0)
-    what = "start: seconds to the first map of a second browser"
-    found.rule(what, median(times[_SINCE[1]]), 1.5)
     found.notes.append(
         "Each start is a process of its own, and no browser has anything of the app in its cache."
     )
-    _imports(found)
+    # Which packages are imported when the first page is drawn that it does not need.
+    command = [sys.executable, "-c", _OPEN]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if process.returncode:
+        raise RuntimeError(f"the app's first page failed:\n{process.stderr[-3_000:]}")
+    early = sorted({*json.loads(process.stdout.splitlines()[-1])} & {*_HEAVY})
+    found.notes += [f"The start imports {name}." for name in early]
+    late, most_late = len(_HEAVY) - len(early), len(_HEAVY)
+    what = f"start: of {most_late} heavy packages, not imported"
+    found.rule(what, late, most_late, at_least=True)
 
 
 def _first_map(page: Page, address: str, began: float) -> float:
@@ -73,15 +82,3 @@ def _first_map(page: Page, address: str, began: float) -> float:
     if not sums or not np.allclose(sums, 1, atol=1e-4):
         raise ValueError(f"rows of the first map sum to {sums}, not to 1")
     return seen - began
-
-
-def _imports(found: Findings) -> None:
-    """Note which packages are imported when the first page is drawn that it does not need."""
-    command = [sys.executable, "-c", _OPEN]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if process.returncode:
-        raise RuntimeError(f"the app's first page failed:\n{process.stderr[-3_000:]}")
-    early = sorted({*json.loads(process.stdout.splitlines()[-1])} & {*_HEAVY})
-    found.notes += [f"The start imports {name}." for name in early]
-    late, most = len(_HEAVY) - len(early), len(_HEAVY)
-    found.rule(f"start: of {most} heavy packages, not imported", late, most, at_least=True)

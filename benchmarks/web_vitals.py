@@ -9,14 +9,14 @@ What a person waits for is filmed too: the last change of the picture after a cl
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
 from urllib.parse import urlencode
 
 import numpy as np
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Page
 
 from benchmarks.chromium import (
     PATIENCE,
@@ -84,11 +84,11 @@ observe('event', ({interactionId: id, duration}) => {
 """
 """Notes in ``felt`` what is painted, what jumps, and how long inputs wait."""
 Times = dict[str, list[float]]
+_FIGURES = ("drawn (s)", "LCP (s)", "CLS")
 
 
 def measure(found: Findings, rounds: int) -> None:
     """Open each page in a browser that knows nothing, turn from page to page, and click."""
-    opened: dict[str, Times] = {}
     with tempfile.TemporaryDirectory() as scratch, chromium() as launch:
         script = Path(scratch, "bare.py")
         script.write_text(BARE)
@@ -100,20 +100,43 @@ def measure(found: Findings, rounds: int) -> None:
                 name: (f"{server.address}/{name}{_query()}", first) for name, first in PAGES.items()
             }
             asked["a bare page"] = (other.address, ".stButton button")
+            opened = {name: list[tuple[float, ...]]() for name in asked}
             for _ in range(rounds):
                 for name, (address, first) in asked.items():
-                    for figure, value in _open(browser, address, first).items():
-                        opened.setdefault(name, {}).setdefault(figure, []).append(value)
+                    opened[name].append(_open(browser, address, first))
             turned = _turns(browser, server.address, rounds)
             waited, changed = _clicks(browser, server.address, rounds)
             if faults := server.faults():
                 raise RuntimeError("\n".join(faults))
-    _note(found, opened, turned, waited)
-    rows = [(name, median(each), _CHANGED[name]) for name, each in changed.items()]
+
+    of_pages = {name: [p75(each) for each in zip(*of, strict=True)] for name, of in opened.items()}
+    bare_lcp = of_pages["a bare page"][1]
+    rows = [(name, *figures, figures[1] / bare_lcp) for name, figures in of_pages.items()]
+    title = "A page opened by a browser that knows nothing, 75th percentiles"
+    found.table(title, ("", *_FIGURES, "its LCP in bare pages"), rows)
+    turns, waits = "From a click on a page's name until it is drawn", "Interaction to Next Paint"
+    for title, times in ((turns, turned), (f"{waits} on Translate", waited)):
+        found.table(title, ("", "75th percentile (s)"), [(of, p75(at)) for of, at in times.items()])
+    all_opened = np.array([each for name in PAGES for each in opened[name]])
+    over_all = dict(zip(_FIGURES, all_opened.T, strict=True))
+    over_all["INP (s)"] = np.concatenate([*waited.values()])
+    over_all["another page (s)"] = np.concatenate([*turned.values()])
+    for name, limit in _LIMITS.items():
+        found.rule(f"felt: {name}, 75th percentile", p75(over_all[name]), limit)
+    middle = [(name, median(each), _CHANGED[name]) for name, each in changed.items()]
     title = "From a click on Translate to the last change of the picture"
-    found.table(title, ("", "median (s)", "at most"), rows)
-    for name, seconds, most in rows:
+    found.table(title, ("", "median (s)", "at most"), middle)
+    for name, seconds, most in middle:
         found.rule(f"felt: {name}, to the last change (s)", seconds, most)
+    found.notes.append(
+        f"{len(PAGES)} pages of en-es at {SCREEN['width']} pixels. {waits} is of what the browser "
+        "does by itself: the answer of the server comes later."
+    )
+
+
+def p75(values: Iterable[float]) -> float:
+    """The 75th percentile, interpolated."""
+    return float(np.percentile([*values], 75))
 
 
 def _query() -> str:
@@ -121,8 +144,8 @@ def _query() -> str:
     return "?" + urlencode({"run": "en-es", "q": SENTENCE, "training": "watch"})
 
 
-def _open(browser: Browser, address: str, selector: str) -> dict[str, float]:
-    """Open an address in a browser's new profile, and wait until nothing more comes."""
+def _open(browser: Browser, address: str, selector: str) -> tuple[float, ...]:
+    """Open an address in a browser's new profile until nothing more comes: ``_FIGURES``."""
     with new_window(browser) as page:
         page.add_init_script(OBSERVE)
         watch_next(page, f"() => document.querySelector({selector!r})")
@@ -132,7 +155,7 @@ def _open(browser: Browser, address: str, selector: str) -> dict[str, float]:
         traffic.settle(patience=PATIENCE)
         page.wait_for_timeout(500)  # what comes after the script's end: fonts, late parts
         felt = page.evaluate("felt")
-    return {"drawn (s)": drawn, "LCP (s)": felt["largest"] / 1e3, "CLS": jumped(felt["shifts"])}
+    return drawn, felt["largest"] / 1e3, jumped(felt["shifts"])
 
 
 def jumped(shifts: Sequence[tuple[float, float]]) -> float:
@@ -203,51 +226,11 @@ def _clicks(browser: Browser, address: str, rounds: int) -> tuple[Times, Times]:
             if name == "the sentence":
                 thing.fill("The girl has a red ball.")
                 thing.focus()
-            changed[name].append(last_change(page, partial(_act, thing, name)))
+            key = {"an earlier checkpoint": "ArrowLeft", "the sentence": "Enter"}.get(name)
+            act = partial(thing.press, key) if key else thing.click
+            changed[name].append(last_change(page, act))
             traffic.settle(patience=PATIENCE)
             waited = page.evaluate("Object.values(felt.waited)")
             seconds[name].append(max([_QUICKEST, *(each / 1e3 for each in waited)]))
     page.close()
     return seconds, changed
-
-
-def _act(thing: Locator, name: str) -> None:
-    """Press the key, or click, which is one of ``CLICKS``."""
-    if key := {"an earlier checkpoint": "ArrowLeft", "the sentence": "Enter"}.get(name):
-        thing.press(key)
-    else:
-        thing.click()
-
-
-def p75(values: Sequence[float]) -> float:
-    """The 75th percentile, interpolated."""
-    return float(np.percentile(values, 75))
-
-
-def _note(found: Findings, opened: Mapping[str, Times], turned: Times, waited: Times) -> None:
-    """Write the tables, and the rules of the 75th percentiles over all pages and clicks."""
-    figures = ("drawn (s)", "LCP (s)", "CLS")
-    bare = p75(opened["a bare page"]["LCP (s)"])
-    rows = [
-        (name, *(p75(of[figure]) for figure in figures), p75(of["LCP (s)"]) / bare)
-        for name, of in opened.items()
-    ]
-    title = "A page opened by a browser that knows nothing, 75th percentiles"
-    found.table(title, ("", *figures, "its LCP in bare pages"), rows)
-    for what, times in (
-        ("From a click on a page's name until it is drawn", turned),
-        ("Interaction to Next Paint on Translate", waited),
-    ):
-        rows = [(name, p75(each)) for name, each in times.items()]
-        found.table(what, ("", "75th percentile (s)"), rows)
-    over_all = {
-        figure: [value for name in PAGES for value in opened[name][figure]] for figure in figures
-    }
-    over_all["INP (s)"] = [value for each in waited.values() for value in each]
-    over_all["another page (s)"] = [value for each in turned.values() for value in each]
-    for name, limit in _LIMITS.items():
-        found.rule(f"felt: {name}, 75th percentile", p75(over_all[name]), limit)
-    found.notes.append(
-        f"{len(PAGES)} pages of en-es at {SCREEN['width']} pixels. Interaction to Next Paint is of "
-        "what the browser does by itself: the answer of the server comes later."
-    )

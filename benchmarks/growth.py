@@ -18,9 +18,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.load_answers import Answer, address_of, faults_of
 from benchmarks.load_server import serving
-from benchmarks.load_session import Session, apart, connected
+from benchmarks.load_session import apart, connected, faults_of
 from benchmarks.models import Sentences, model_of, write_run
 from benchmarks.report import Findings
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
@@ -28,8 +27,6 @@ from headwise.model.interface import Head
 from headwise.viz_app.trace.sentence import run_trace
 
 TOKENS = (10, 20, 50, 100, 200, 500, 1_000)
-_MOST = 2.1
-"""That an exponent may be; 0.1 is left to noise."""
 _IN_ALL = 1_000
 """Tokens of all rounds of a size, if these are more than two."""
 _HEAD = Head("cross", 0, 0)
@@ -40,8 +37,6 @@ _NOTES = (
     "grow counts for little.",
     f"Sentences of more than {_IN_ALL // 10} tokens are measured in fewer rounds, in two at least.",
 )
-Figures = dict[str, dict[int, list[float]]]
-"""What is measured, with its unit → tokens → what each round gave."""
 
 
 def measure(found: Findings, rounds: int) -> None:
@@ -55,15 +50,12 @@ def measure(found: Findings, rounds: int) -> None:
             figures = apart(_pages(server.address, run, often))
             if faults := server.faults():
                 raise RuntimeError(faults[0])
-    grown = {
-        name: {n: median(values) for n, values in by_size.items()}
-        for name, by_size in figures.items()
-    }
-    columns = ("", *(f"{n:,}" for n in TOKENS), "exponent")
-    rows = [(name, *values.values(), exponent(values)) for name, values in grown.items()]
-    found.table("Growth with tokens", columns, rows)
-    for name, values in grown.items():
-        found.rule(f"{name}: exponent of tokens", exponent(values), _MOST)
+    rows = []
+    for name, by_size in figures.items():
+        grown = {n: median(values) for n, values in by_size.items()}
+        rows.append((name, *grown.values(), exponent(grown)))
+        found.rule(f"{name}: exponent of tokens", exponent(grown), 2.1)  # 0.1 is left to noise
+    found.table("Growth with tokens", ("", *(f"{n:,}" for n in TOKENS), "exponent"), rows)
     found.notes += _NOTES
 
 
@@ -73,36 +65,27 @@ def exponent(values: Mapping[int, float]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
-class _Reader(Session):
-    """A session with a target of its own; its sentences may be too long for the address."""
+async def _pages(
+    address: str, run: TrainedRun, often: Mapping[int, int]
+) -> dict[str, dict[int, list[float]]]:
+    """What is measured, with its unit → tokens → what each round gave.
 
-    async def read(self, run: str, sentence: str, target: str) -> Answer:
-        """Follow a link to a sentence with a target, and wait for its page."""
-        self._query = address_of(run, self.head, sentence, target=target)
-        message = self._rerun()
-        message.rerun_script.is_history_navigation = True
-        await self._run(message)
-        return replace(self._answer(), sentence=sentence)
-
-
-async def _pages(address: str, run: TrainedRun, often: Mapping[int, int]) -> Figures:
-    """Let a server draw pages of sentences that it has not seen; the last map is compared."""
+    A server draws pages of sentences that it has not seen; the last map is compared.
+    """
     name, sentences = run.info.name, Sentences(run.tokenizers, seed=1)
     model = load_weights(run, 0).model
     targets = {n: sentences.of(n) for n in often}
-    found: Figures = {each: {n: [] for n in often} for each in ("page (s)", "page (MB)")}
+    seconds, megabytes = ({n: list[float]() for n in often} for _ in range(2))
     async with AsyncExitStack() as stack:
-        readers = {
-            n: await stack.enter_async_context(connected(0, _HEAD, address, _Reader)) for n in often
-        }
+        readers = {n: await stack.enter_async_context(connected(0, _HEAD, address)) for n in often}
         for number in range(-1, max(often.values())):  # the first is a warm-up
             for n in [n for n in often if number < often[n]]:
                 before, began = readers[n].received, time.perf_counter()
-                shown = await readers[n].read(name, sentences.of(n), targets[n])
+                shown = await readers[n].follow(name, sentences.of(n), target=targets[n])
                 took = time.perf_counter() - began
                 if number >= 0:
-                    found["page (s)"][n].append(took)
-                    found["page (MB)"][n].append((readers[n].received - before) / 1e6)
+                    seconds[n].append(took)
+                    megabytes[n].append((readers[n].received - before) / 1e6)
                 if number == often[n] - 1:
                     trace = run_trace(model, run.tokenizers, shown.sentence, targets[n])
                     right = trace.attention[_HEAD.kind][_HEAD.layer, _HEAD.head]
@@ -110,4 +93,4 @@ async def _pages(address: str, run: TrainedRun, often: Mapping[int, int]) -> Fig
                         shown, replace(shown, translation=targets[n], weights=right)
                     ):
                         raise RuntimeError(f"the page shows {'; '.join(faults)[:1_000]}")
-    return found
+    return {"page (s)": seconds, "page (MB)": megabytes}
