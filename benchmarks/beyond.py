@@ -14,9 +14,10 @@ import random
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sacrebleu
 import tyro
@@ -32,12 +33,7 @@ from headwise.model.checkpoint import (
 from headwise.model.decoding.translation import translate
 from headwise.model.training.corpora import load_corpus
 from headwise.model.training.data import DataError, Pair, bare, references_by_source, without_texts
-from headwise.model.training.evaluation import (
-    Evaluation,
-    TranslationScores,
-    evaluate,
-    score_translations,
-)
+from headwise.model.training.evaluation import evaluate, score_translations
 from headwise.model.training.replacement import (
     common_words,
     draw_number,
@@ -185,10 +181,10 @@ def kept(copied: Sequence[Copied], translations: Sequence[str]) -> int:
     return good
 
 
-def _bleu_with_interval(scores: Evaluation | TranslationScores) -> str:
+def _bleu_with_interval(scores: Mapping[str, Any]) -> str:
     """Return BLEU, with its interval where it has one."""
-    ends = interval_text(scores.bleu_low, scores.bleu_high, ".1f")
-    return f"{scores.bleu:.1f} BLEU" + f" ({ends})" * bool(ends)
+    ends = interval_text(scores["bleu_low"], scores["bleu_high"], ".1f")
+    return f"{scores['bleu']:.1f} BLEU" + f" ({ends})" * bool(ends)
 
 
 def main(arguments: BeyondArguments) -> None:
@@ -222,7 +218,7 @@ def main(arguments: BeyondArguments) -> None:
             whole = evaluate(checkpoint.model, run.tokenizers, chosen)
             print(
                 f"| {what}, {whole.sources:,} sources, all references | "
-                f"{_bleu_with_interval(whole)} |"
+                f"{_bleu_with_interval(vars(whole))} |"
             )
     for what, chosen in (("", pairs), (" of those further", further)):
         for size, count in GROUPS.items():

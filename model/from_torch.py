@@ -19,9 +19,8 @@ import tyro
 from torch import Tensor
 
 from headwise.model import checkpoint, torch_files
-from headwise.model.config import EOS, MOST_STEPS, TransformerConfig
+from headwise.model.config import EOS, MOST_STEPS, RunInfo, TransformerConfig
 from headwise.model.files import CheckpointError
-from headwise.model.run_info import RunInfo
 from headwise.model.tokenizer import TokenizerPair, WordTokenizer
 from headwise.model.transformer import Transformer
 

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from benchmarks.claims.record import ROOT, Found
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.presets import PRESETS
-from headwise.model.training.copy_task import LONGEST, copy_task
+from headwise.model.training.corpora import LONGEST, copy_task
 from headwise.model.training.options import parse
 from headwise.viz_app.measuring.files import read_measures
 from tests.shipped import SHIPPED

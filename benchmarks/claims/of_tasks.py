@@ -19,7 +19,7 @@ from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Head
 from headwise.model.masks import PADDING, pad
-from headwise.model.training.copy_task import LONGEST, copy_task
+from headwise.model.training.corpora import LONGEST, copy_task
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
 from headwise.model.turning import ablate

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy
-from headwise.model.decoding.sampling import sample
+from headwise.model.decoding.translation import sample
 from headwise.model.hooks import Edit, capture, edit, hook_names
 from headwise.model.interface import KINDS, Head, Kind, attention_path
 from headwise.model.masks import PADDING
