@@ -33,7 +33,7 @@ from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.masks import PADDING, pad
 from headwise.model.presets import PRESETS
-from headwise.model.training.copy_task import LONGEST, copy_task
+from headwise.model.training.corpora import LONGEST, copy_task
 from headwise.model.training.data import Pair
 from headwise.model.training.options import parse
 from headwise.model.transformer import Transformer

@@ -17,8 +17,16 @@ from headwise.model.checkpoint import (
     save_weights,
     tokenizer_sha256,
 )
-from headwise.model.config import BOS, EOS, PAD, TrainingConfig, TransformerConfig
-from headwise.model.run_info import Counts, DataSource, RunInfo
+from headwise.model.config import (
+    BOS,
+    EOS,
+    PAD,
+    Counts,
+    DataSource,
+    RunInfo,
+    TrainingConfig,
+    TransformerConfig,
+)
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 

@@ -13,7 +13,6 @@ _WITHOUT_LIMIT = 2**60
 """Bytes; what has this limit, or a larger one, has none (cgroup v1 says 2^63 for none)."""
 _LEAST = 512 * 2**20
 """Bytes of the smallest budget; with less, not even one page can be made."""
-_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says how much a container may have: cgroup v2, v1."""
 
@@ -25,7 +24,7 @@ def parse_bytes(text: str) -> int:
         ValueError: if it is none, or less than 512 MiB.
     """
     found = re.fullmatch(r"([0-9]{1,20}(?:\.[0-9]{1,6})?) *([kmg]?)(?:i?b)?", text.strip().lower())
-    amount = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    amount = int(float(found[1]) * 1024 ** " kmg".index(found[2] or " ")) if found else 0
     if amount < _LEAST:
         raise ValueError(
             f"{MEMORY}: expected an amount of memory of at least {_LEAST >> 20} MiB, such as 2GiB, "
@@ -45,16 +44,11 @@ def budget() -> int:
     """
     if given := os.environ.get(MEMORY):
         return parse_bytes(given)
-    limits = [limit for path in _LIMITS if (limit := _read_limit(Path(path))) is not None]
-    return max(_LEAST, min([*limits, _of_machine()]))
-
-
-def _read_limit(path: Path) -> int | None:
-    """Return a limit in bytes; None where the system has no such file, or sets no limit."""
-    with suppress(OSError, ValueError):
-        limit = int(path.read_text())
-        return limit if limit < _WITHOUT_LIMIT else None
-    return None
+    limits = [_of_machine()]
+    for path in _LIMITS:
+        with suppress(OSError, ValueError):  # there is no such file, or no number in it
+            limits.append(int(Path(path).read_text()))
+    return max(_LEAST, min(limits))
 
 
 def _of_machine() -> int:
@@ -90,10 +84,9 @@ def why_too_large(needed: int) -> str | None:
 
     (What it has in memory now does not count: caches give way, and a file is read again later.)
     """
-    if needed <= budget():
+    if needed <= (most := budget()):
         return None
     return (
         f"reading it takes some {needed >> 20:,} MiB of memory, and this process may have "
-        f"{budget() >> 20:,}; give it more by {MEMORY}, such as {MEMORY}=8GiB, or take a smaller "
-        "model"
+        f"{most >> 20:,}; give it more by {MEMORY}, such as {MEMORY}=8GiB, or take a smaller model"
     )

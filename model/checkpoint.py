@@ -17,10 +17,9 @@ from typing import Any
 import torch
 
 from headwise.model import files
-from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.config import Counts, DataSource, RunInfo, TrainingConfig, TransformerConfig
 from headwise.model.files import CheckpointError as CheckpointError
 from headwise.model.interface import Choices, Description, Languages
-from headwise.model.run_info import Counts, DataSource, RunInfo
 from headwise.model.tokenizer import Tokenizer, TokenizerPair
 from headwise.model.validation import validate_json
 from headwise.model.weights import Checkpoint as Checkpoint

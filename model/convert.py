@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from headwise.model.checkpoint import CHECKPOINTS, CheckpointError, open_trained_run
-from headwise.model.conversion.from_torch import FromTorchArguments, convert_from_torch
+from headwise.model.from_torch import FromTorchArguments, convert_from_torch
 
 
 @dataclass(frozen=True)

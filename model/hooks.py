@@ -10,13 +10,13 @@ from __future__ import annotations
 import difflib
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from operator import attrgetter
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from torch import Tensor, nn
 
@@ -128,14 +128,22 @@ def _find(model: HasModules, names: Iterable[str]) -> dict[str, HookPoint]:
     return found
 
 
-def _release(point: HookPoint, uses: _Uses) -> None:
-    if not uses.edits and not uses.records:
-        del _thread.uses[point]
-
-
-def _remove(items: list[Any], item: object) -> None:
-    """Remove the last occurrence of this very object (two records can be equal while empty)."""
-    del items[max(index for index, one in enumerate(items) if one is item)]
+@contextmanager
+def _used(
+    kind: Literal["edits", "records"], opened: Sequence[tuple[HookPoint, Any]]
+) -> Iterator[None]:
+    """Use hook points in this thread; at the end each item is removed where it was last added."""
+    for point, item in opened:
+        getattr(_thread.uses.setdefault(point, _Uses()), kind).append(item)
+    try:
+        yield
+    finally:
+        for point, item in opened:
+            uses = _thread.uses[point]
+            items = getattr(uses, kind)  # two records can be equal while empty
+            del items[max(index for index, one in enumerate(items) if one is item)]
+            if not uses.edits and not uses.records:
+                del _thread.uses[point]
 
 
 @contextmanager
@@ -150,15 +158,8 @@ def capture(model: HasModules, names: Iterable[str]) -> Iterator[dict[str, list[
     """
     points = _find(model, names)
     seen: dict[str, list[Tensor]] = {name: [] for name in points}
-    for name, point in points.items():
-        _thread.uses.setdefault(point, _Uses()).records.append(seen[name])
-    try:
+    with _used("records", [(point, seen[name]) for name, point in points.items()]):
         yield seen
-    finally:
-        for name, point in points.items():
-            uses = _thread.uses[point]
-            _remove(uses.records, seen[name])
-            _release(point, uses)
 
 
 @contextmanager
@@ -177,17 +178,10 @@ def edit(model: HasModules, edits: Mapping[str, Edit | NamedEdit]) -> Iterator[N
     for pattern, function in edits.items():
         takes_name = _takes_name(function)
         for name, point in _find(model, [pattern]).items():
-            one = partial(_with_name, function, name) if takes_name else cast(Edit, function)
-            opened.append((point, one))
-    for point, function in opened:
-        _thread.uses.setdefault(point, _Uses()).edits.append(function)
-    try:
+            one: Any = function
+            opened.append((point, partial(_with_name, one, name) if takes_name else one))
+    with _used("edits", opened):
         yield
-    finally:
-        for point, function in opened:
-            uses = _thread.uses[point]
-            _remove(uses.edits, function)
-            _release(point, uses)
 
 
 def call_before_layers(model: HasModules, function: Callable[[], None]) -> None:
@@ -216,14 +210,10 @@ def _with_name(function: Any, name: str, x: Tensor) -> Tensor:
 
 def _takes_name(function: Edit | NamedEdit) -> bool:
     """Return whether a function can only be called with two arguments, not with one."""
-    try:
+    with suppress(TypeError, ValueError):  # functions of PyTorch have no signature
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # functions of PyTorch have none
-        return False
-    for arguments in (("tensor",), ("tensor", "name")):
         try:
-            signature.bind(*arguments)
+            signature.bind("tensor")
         except TypeError:
-            continue
-        return len(arguments) == 2
+            return bool(signature.bind("tensor", "name").args)
     return False

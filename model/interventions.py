@@ -96,11 +96,6 @@ def _replace(rows: list[int], heads: list[int] | None, means: Tensor | None) -> 
     return replace
 
 
-def _multiply(factor: Tensor) -> Edit:
-    """Make an edit that multiplies outputs of heads, (B, H, Q, K), by a factor for each, (B, H)."""
-    return lambda heads: heads * factor[:, :, None, None].to(heads.dtype)
-
-
 def head_costs(
     model: Seq2SeqModel, source: Ids, target: Ids, *, means: Mapping[Kind, Tensor] | None = None
 ) -> dict[Kind, Tensor]:
@@ -223,12 +218,12 @@ def batch_head_importance(
     gives it for all heads.
     """
     with torch.inference_mode(False), torch.enable_grad():
-        factors: dict[str, Tensor] = {}
+        factors: dict[str, Tensor] = {}  # (B, H) each, of outputs of heads, (B, H, Q, K)
         for kind in KINDS:
             for layer in range(model.description.layers(kind)):
                 ones = torch.ones(len(sources), model.description.heads(kind), device=model.device)
                 factors[f"{attention_path(kind, layer)}.heads"] = ones.requires_grad_()
-        with edit(model, {point: _multiply(factor) for point, factor in factors.items()}):
+        with edit(model, {"*.heads": lambda x, at: x * factors[at][..., None, None].to(x.dtype)}):
             stream = forced_stream(model, sources, targets[:, :-1])  # (B, T, D)
         keep = targets[:, 1:] != PADDING
         total = log_probabilities(model, stream[keep], targets[:, 1:][keep]).sum()

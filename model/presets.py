@@ -144,7 +144,7 @@ PRESETS: Mapping[PresetName, Preset] = MappingProxyType(
         ),
         # The first example of The Annotated Transformer: attention maps with a known answer.
         # Differences: it is smaller (N = 2, h = 2, D = 64; there 8 heads and D = 512); see also
-        # copy_task.py.
+        # training/corpora.py.
         "copy": Preset(
             model=TransformerConfig(
                 source_vocab_size=11,

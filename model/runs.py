@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, list_runs, open_trained_run, steps_of
-from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.config import Counts, DataSource, TrainingConfig, TransformerConfig
 from headwise.model.files import (
     MOST_OF_LOG,
     CheckpointError,
@@ -29,7 +29,6 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.pretrained.checkpoints import checkpoint_folders, is_pretrained
 from headwise.model.pretrained.folders import log_path, seems_to_train, trainer_log
 from headwise.model.pretrained.weights_files import why_not_read
-from headwise.model.run_info import Counts, DataSource
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx")
 """Endings of files with weights. A folder that has one and no configuration is of no training that

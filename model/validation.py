@@ -11,10 +11,9 @@ import copy
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 Value = TypeVar("Value")
 
@@ -48,8 +47,6 @@ def validate_json(
     a dataclass does not have. What is not JSON, has too many values or does not fit is a ValueError
     whose message names in one line the place, what was expected and what was got.
     """
-    from pydantic import ValidationError  # imported late: a configuration made in Python needs none
-
     check_values(content)
     hashable: Any = type_  # mypy does not know that a type is
     try:
@@ -83,14 +80,12 @@ class _Versioned:
 
 
 @cache
-def _adapter(type_: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
+def _adapter(type_: Any) -> Any:
     adapter: Any = TypeAdapter(type_)
     schema = copy.deepcopy(adapter.core_schema)
     _end_at_first_error(schema)
     adapter.validator = type(adapter.validator)(schema)
-    return cast("TypeAdapter[Any]", adapter)
+    return adapter
 
 
 def _end_at_first_error(schema: Any) -> None:

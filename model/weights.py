@@ -23,10 +23,9 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from headwise.model.budget import why_too_large
-from headwise.model.config import TransformerConfig, from_dict, to_dict
+from headwise.model.config import FORMAT_VERSION, TransformerConfig, from_dict, to_dict
 from headwise.model.files import CheckpointError, open_regular, parse_json, write_bytes
 from headwise.model.interface import Origin, Seq2SeqModel
-from headwise.model.run_info import FORMAT_VERSION
 from headwise.model.transformer import Transformer
 
 _MOST_OF_HEADER = 2**20

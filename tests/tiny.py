@@ -23,7 +23,7 @@ from tests.imports import ROOT
 
 if TYPE_CHECKING:  # they take seconds to import, and few tests need them
     from headwise.model.checkpoint import TrainedRun
-    from headwise.model.run_info import Counts, DataSource
+    from headwise.model.config import Counts, DataSource
     from headwise.model.tokenizer import TokenizerPair
     from headwise.model.training.options import TrainArguments
 
@@ -84,7 +84,7 @@ def write_run(
         save_weights,
         tokenizer_sha256,
     )
-    from headwise.model.run_info import Counts, RunInfo
+    from headwise.model.config import Counts, RunInfo
 
     model = next(iter(models.values()))
     info = RunInfo(

@@ -28,9 +28,9 @@ from headwise.model.placement import in_float32
 from headwise.model.pretrained import parts
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.copies import EagerTwin
-from headwise.model.pretrained.describe import describe, special_ids
 from headwise.model.pretrained.families import Family, SublayerPaths, families_of
 from headwise.model.pretrained.folders import quiet
+from headwise.model.pretrained.parts import describe, special_ids
 from headwise.model.pretrained.points import StackPoints, require_reached
 from headwise.model.pretrained.tokenizers import PretrainedTokenizers
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sacrebleu
@@ -108,7 +109,7 @@ def evaluate(
         pairs=len(examples.pairs),
         dropped=examples.read - len(examples.pairs),
         sources=len(references),
-        **vars(scores),
+        **scores,
     )
 
 
@@ -117,25 +118,12 @@ def perplexity_of(loss: float) -> float:
     return math.exp(min(loss, 700.0))
 
 
-@dataclass(frozen=True)
-class TranslationScores:
-    """Scores of translations, as ``Evaluation`` has them."""
-
-    bleu: float
-    chrf: float
-    exact: float
-    bleu_low: float
-    bleu_high: float
-    chrf_low: float
-    chrf_high: float
-    bleu_signature: str
-    chrf_signature: str
-
-
 def score_translations(
     translations: Sequence[str], references: Sequence[Sequence[str]]
-) -> TranslationScores:
+) -> dict[str, Any]:
     """Compare each translation with one or more references by sacrebleu, and letter by letter.
+
+    Scores have the names that they have in ``Evaluation``.
 
     The 95% intervals are the percentiles of 1,000 resamples of the sentences (Koehn 2004). They are
     of this one model on sentences like these: another training may differ by more. Where all
@@ -143,12 +131,13 @@ def score_translations(
     """
     # sacrebleu wants one list per reference number; None where a sentence has fewer.
     columns = list(itertools.zip_longest(*references))
-    metrics = sacrebleu.BLEU(), sacrebleu.CHRF()
-    bleu, chrf = (_score(metric, translations, columns) for metric in metrics)
     equal = (text in lines for text, lines in zip(translations, references, strict=True))
-    exact = sum(equal) / len(references)
-    signatures = (str(metric.get_signature()) for metric in metrics)
-    return TranslationScores(bleu[0], chrf[0], exact, *bleu[1:], *chrf[1:], *signatures)
+    scores: dict[str, Any] = {"exact": sum(equal) / len(references)}
+    for name, metric in (("bleu", sacrebleu.BLEU()), ("chrf", sacrebleu.CHRF())):
+        ends = (name, f"{name}_low", f"{name}_high")
+        scores |= zip(ends, _score(metric, translations, columns), strict=True)
+        scores[f"{name}_signature"] = str(metric.get_signature())
+    return scores
 
 
 def _score(

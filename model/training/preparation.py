@@ -16,9 +16,8 @@ from headwise.model.checkpoint import (
     tokenizer_sha256,
     write_info,
 )
-from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.config import Counts, DataSource, RunInfo, TrainingConfig, TransformerConfig
 from headwise.model.files import write_bytes
-from headwise.model.run_info import Counts, DataSource, RunInfo
 from headwise.model.tokenizer import Tokenizer, TokenizerPair, split_words
 from headwise.model.training.corpora import load_corpus
 from headwise.model.training.data import (

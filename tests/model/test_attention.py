@@ -126,9 +126,6 @@ def test_training_on_a_cpu_has_the_gradients_of_the_fused_kernel(
         assert_near(gradient, gradients[1][name], size=largest, operations=PASS)
 
 
-# The cache
-
-
 # Masks
 
 

@@ -18,7 +18,7 @@ from headwise.model.checkpoint import open_trained_run
 from headwise.model.train import describe_milestone
 from headwise.model.training.corpora import load_corpus
 from tests.commands import run_module
-from tests.model.conversion.tutorials import from_torch, tutorial_model
+from tests.model.tutorials import from_torch, tutorial_model
 from tests.tiny import DATA
 
 Command = Callable[..., str]

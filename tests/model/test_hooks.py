@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import re
 from typing import Any
 
@@ -8,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headwise.model.attention import MultiHeadAttention
 from headwise.model.hooks import HookPoint, call_before_layers, capture, edit, hook_names
-from headwise.model.interface import KINDS, Kind, attention_path
+from headwise.model.interface import KINDS, attention_path
 from headwise.model.masks import causal_mask, padding_mask
 from headwise.model.transformer import DecoderCache, Transformer
 from tests.floats import PASS, assert_near
@@ -147,28 +145,6 @@ def test_an_edit_that_gives_another_shape_or_nothing_is_refused(
         model(*pair)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 2), (1, 1)])
-def test_zero_weights_of_a_head_equal_a_zero_slice_of_its_output_projection(
-    model: Transformer, pair: Pair, kind: Kind, layer: int, head: int
-) -> None:
-    def switch_off(weights: Tensor) -> Tensor:
-        weights = weights.clone()
-        weights[:, head] = 0
-        return weights
-
-    path = attention_path(kind, layer)
-    without = copy.deepcopy(model)
-    attention = without.get_submodule(path)
-    assert isinstance(attention, MultiHeadAttention)
-    with torch.no_grad():
-        attention.output_projection.weight[:, head * WIDTH : (head + 1) * WIDTH] = 0
-    with edit(model, {f"{path}.weights": switch_off}):
-        logits = model(*pair)
-    assert_near(logits, without(*pair), operations=PASS)
-    assert (logits - model(*pair)).abs().max() > 1e-3
-
-
 def test_a_pattern_stands_for_every_point_that_it_matches(model: Transformer, pair: Pair) -> None:
     """Dots are letters like others, so that ``*`` reaches over layers and sides."""
     with capture(model, ["*.heads", QUERY]) as seen:
@@ -257,9 +233,6 @@ def test_hooks_are_removed_after_an_exception(model: Transformer, pair: Pair) ->
     assert (len(seen[QUERY]), len(seen[name])) == (1, 0)
     assert_no_hook_in_use(model)
     assert torch.equal(model(*pair), logits)
-
-
-# Threads
 
 
 # Cached decoding

@@ -89,14 +89,6 @@ def test_ids_that_cannot_be_embedded_are_refused(
         embedding(ids.long(), start=start)
 
 
-def test_the_hidden_layer_is_shown_after_its_activation() -> None:
-    module, x = FeedForward(tiny_config()).double(), torch.randn(2, 7, 14, dtype=torch.float64)
-    with capture(module, ["hidden"]) as seen:
-        module(x)
-    hidden = (x @ module.expand.weight.T + module.expand.bias).clamp(min=0)
-    assert_near(seen["hidden"][0], hidden)
-
-
 # Dropout
 
 

@@ -10,17 +10,23 @@ from typing import Any
 import pytest
 import torch
 
+import headwise
+from headwise.model import budget
 from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.decoding import greedy
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Languages
 from headwise.model.memory import sha256_of, wrap_model
 from headwise.model.pretrained.folders import quiet
 from headwise.model.runs import open_run
+from headwise.viz_app import export, measure
+from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.trace.attention import run_attention
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.conftest import make_folder as make_folder
 from tests.model.pretrained.tiny import MakeFolder
+from tests.tiny import DATA
 
 TEXT = "The cat sleeps."
 
@@ -136,3 +142,40 @@ def test_what_cannot_be_wrapped_is_refused(
 def _of_unknown_family(model: Any) -> Any:
     model.config.model_type = "rag"
     return model
+
+
+# Every door asks for memory before it traces or measures
+
+QUESTION = "Where is the old dog?"
+DOORS: dict[str, Callable[[Path, Path, Path], object]] = {
+    "trace": lambda root, data, out: headwise.open("tiny", root=root)[-1].trace(QUESTION),
+    "logits and tensors": lambda root, data, out: headwise.open("tiny", root=root)[
+        -1
+    ].run_with_cache(QUESTION),
+    "export": lambda root, data, out: export.main(
+        export.ExportArguments(
+            out=out / "a.npz", sentence=SentenceOptions(run="tiny", text=QUESTION, checkpoints=root)
+        )
+    ),
+    "measures in Python": lambda root, data, out: headwise.measure(
+        headwise.open("tiny", root=root)[-1], [(QUESTION, QUESTION)], ours="entropy"
+    ),
+    "measures from the shell": lambda root, data, out: measure.main(
+        measure.MeasureArguments(run="tiny", data=str(data), only="resamples", checkpoints=root)
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_door_refuses_what_memory_has_no_room_for(
+    trained_run: TrainedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    def decode(*_: object, **__: object) -> None:
+        raise AssertionError("it was decoded before memory was asked for")
+
+    monkeypatch.setattr(greedy, "decode_step_by_step", decode)
+    monkeypatch.setattr(budget, "used", lambda: 700 * 2**20)
+    monkeypatch.setenv(budget.MEMORY, str(700 * 2**20 + 1_000))
+    expected = r"takes some \d+ MiB of memory, and 0 are free here; give a shorter text, or more"
+    with pytest.raises(ValueError, match=expected):
+        DOORS[door](trained_run.folder.parent, DATA / "valid.jsonl", tmp_path)

@@ -11,7 +11,7 @@ import torch
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.decoding.beam import beam_search
-from headwise.model.decoding.sampling import sample
+from headwise.model.decoding.translation import sample
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, attention_path
 from headwise.model.interventions import head_costs

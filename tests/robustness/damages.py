@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 from headwise.model.config import TransformerConfig, from_dict
 from headwise.model.transformer import Transformer
 from headwise.model.weights import sha256_of_config
-from tests.model.conversion.tutorials import tutorial_model
+from tests.model.tutorials import tutorial_model
 from tests.robustness.tiny_run import STEP
 
 Damage = Callable[[Path], object]

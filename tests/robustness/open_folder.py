@@ -11,16 +11,16 @@ from tempfile import TemporaryDirectory
 import peft
 from transformers import AutoModelForSeq2SeqLM
 
-from headwise.model.conversion.from_torch import convert_from_torch
 from headwise.model.files import CheckpointError
+from headwise.model.from_torch import convert_from_torch
 from headwise.model.pretrained.folders import quiet
 from headwise.model.runs import open_run
 from headwise.model.tokenizer import TokenizerPair
 from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
 from headwise.viz_app.trace.sentence import run_trace
-from tests.model.conversion.tutorials import from_torch, tutorial_model
 from tests.model.pretrained.tiny import FOLDERS as PRETRAINED
 from tests.model.pretrained.tiny import trainer_state
+from tests.model.tutorials import from_torch, tutorial_model
 from tests.robustness.read_run import read_run
 from tests.robustness.tiny_run import PAIRS, make_run, model_of
 

@@ -32,7 +32,7 @@ def _instructions(torch: str, onednn: str, mkl: str) -> Way:
 
 
 _BESIDE_ANOTHER_PROCESS = (
-    *("--deselect", "tests/model/test_survival.py"),
+    *("--deselect", "tests/model/training/test_resume.py::test_killed_it_ends_as_if_never_stopped"),
     *("--deselect", "tests/viz_app/test_measure.py::test_two_processes_write_the_same_as_one"),
 )
 """Tests that compare with a process of their own to the bit: it has this machine's last bits."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from headwise.model.checkpoint import load_weights, weights_path
+from headwise.model.config import Counts, DataSource
 from headwise.model.files import append_log
-from headwise.model.run_info import Counts, DataSource
 from headwise.model.tokenizer import Tokenizer, TokenizerKind, TokenizerPair
 from headwise.model.training.resume import save_resume_state
 from headwise.model.transformer import Transformer

@@ -20,10 +20,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
-from headwise.model.config import TransformerConfig
+from headwise.model.config import DataSource, TransformerConfig
 from headwise.model.files import append_log
 from headwise.model.masks import PADDING, pad
-from headwise.model.run_info import DataSource
 from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.figures.theme import DARK, LIGHT, Theme

@@ -72,7 +72,7 @@ def sampled(
     Logits are divided by the ``temperature``; then only the ``top_k`` likeliest tokens are kept,
     all if it is 0, and of these the fewest with a total probability of ``top_p`` (Holtzman et al.
     2020), as ``transformers`` does. Without top-k it is ``nucleus`` of
-    ``model/decoding/sampling.py``.
+    ``model/decoding/translation.py``.
     """
     scores = log_probability.astype(np.float64)
     scores = (scores - scores.max()) / temperature

@@ -68,7 +68,7 @@ def evaluate(
             translations = checkpoint.translate(list(references), decoding)
             lines = list(references.values())
             if not own:
-                found |= vars(score_translations(translations, lines))
+                found |= score_translations(translations, lines)
             found |= {name: float(score(translations, lines)) for name, score in own.items()}
     return {name: found[name] for name in names}
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import torch
 
+from headwise.model.config import Counts
 from headwise.model.interface import KINDS, Kind, SpecialIds, Tokenizers
 from headwise.model.masks import pad
-from headwise.model.run_info import Counts
 from headwise.model.training.data import Pair
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length
 from headwise.viz_app.measuring.head_measures import MEASURES

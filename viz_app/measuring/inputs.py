@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from headwise.model.config import Counts
 from headwise.model.interface import KINDS, Kind, Seq2SeqModel, Tokenizers, Vocabulary
 from headwise.model.interventions import batch_head_costs
-from headwise.model.run_info import Counts
 from headwise.viz_app.analysis.attention import is_punctuation
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.heads import HeadSum, distance

@@ -11,8 +11,8 @@ import streamlit as st
 from numpy.typing import NDArray
 from streamlit.delta_generator import DeltaGenerator
 
+from headwise.model.config import Counts
 from headwise.model.interface import Side
-from headwise.model.run_info import Counts
 from headwise.model.spelling import token_of
 from headwise.viz_app.analysis.embeddings import Components, frequency_groups, principal_components
 from headwise.viz_app.analysis.labels import next_token_label, token_label, vocabulary_labels

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from headwise.model.config import BOS, EOS
-from headwise.model.decoding.decoder_lens import decoder_lens
-from headwise.model.decoding.greedy import Generation, greedy, longest_target
+from headwise.model.decoding.greedy import Generation, decoder_lens, greedy, longest_target
 from headwise.model.hooks import capture
 from headwise.model.pretrained.families import families_of
 from headwise.model.pretrained.parts import find

@@ -14,8 +14,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.config import EOS
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy
-from headwise.model.decoding.sampling import nucleus, sample
-from headwise.model.decoding.translation import Decoding, sorted_batches, translate
+from headwise.model.decoding.translation import Decoding, nucleus, sample, sorted_batches, translate
 from headwise.model.transformer import Transformer
 from tests.floats import near
 from tests.tiny import tiny_model

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, ByT5Tokenizer
+from transformers.models.marian.modeling_marian import MarianAttention
 
-from headwise.model.hooks import capture, edit, hook_names
+from headwise.model.files import CheckpointError
+from headwise.model.hooks import capture, edit, hook_names, matching_names
 from headwise.model.interface import Head, attention_path
+from headwise.model.memory import wrap_model
+from headwise.model.pretrained import families
+from headwise.model.pretrained.families import SublayerPaths
+from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.turning import ablate
-from tests.model.pretrained.tiny import Twins, assert_same, inputs, run, stack_of
+from tests.model.pretrained.tiny import MAKES, Twins, assert_same, build, inputs, run
 from tests.tiny import tiny_model
 
 
@@ -82,105 +93,41 @@ def test_streams_and_embeddings_add_up(twins: Twins) -> None:
             assert torch.equal(tensor[f"{side}.layers.0.output"], last)
 
 
-_POINTS = {
-    "encoder.embedding.tokens": ("encoder", "{tokens}", "scaled"),
-    "encoder.embedding.output": ("encoder", "{layers}.0", "in"),
-    "encoder.layers.1.self_attention_residual.norm.before": ("encoder", "{self_norm}", "in"),
-    "encoder.layers.1.self_attention_residual.norm.after": ("encoder", "{self_norm}", "out"),
-    "decoder.layers.1.cross_attention_residual.norm.before": ("decoder", "{cross_norm}", "in"),
-    "decoder.layers.1.cross_attention_residual.norm.after": ("decoder", "{cross_norm}", "out"),
-    "decoder.layers.1.cross_attention.output": ("decoder", "{cross_output}", "out"),
-    "encoder.layers.1.feed_forward.hidden": ("encoder", "{contract}", "in"),
-    "encoder.layers.1.feed_forward.output": ("encoder", "{contract}", "out"),
-    "decoder.layers.0.output": ("decoder", "{layers}.0", "out"),
-}
-"""Hook points, and the stack, module and side of ``transformers`` that they must act on."""
+@pytest.mark.parametrize("name", MAKES)
+def test_edit_at_a_hook_point_changes_what_comes_after_it_and_nothing_before(
+    make_twins: Callable[[str], Twins], name: str
+) -> None:
+    """Of the first layers; what is seen at a point is compared with the weights in other tests."""
+    twins = make_twins(name)
+    model, (source, target) = twins.ours, inputs(twins, 7, 4)
+    names = [*matching_names(model, ["*.embedding.*", "*.layers.0.*"]), "logits"]
+    order: list[str] = []
 
-
-_PLACES = {
-    "tokens": {"": "embed_tokens", "bert": "embeddings.word_embeddings", "gpt2": "wte"},
-    "layers": {
-        "gemma": "layers",
-        "": "layers",
-        "t5": "block",
-        "bert": "encoder.layer",
-        "gpt2": "h",
-    },
-    "self_norm": {
-        "gemma": "layers.1.pre_self_attn_layernorm",
-        "": "layers.1.self_attn_layer_norm",
-        "t5": "block.1.layer.0.layer_norm",
-        "bert": "encoder.layer.1.attention.output.LayerNorm",
-    },
-    "cross_norm": {
-        "gemma2": "layers.1.pre_self_attn_layernorm",
-        "gemma": "layers.1.pre_cross_attn_layernorm",
-        "": "layers.1.encoder_attn_layer_norm",
-        "t5": "block.1.layer.1.layer_norm",
-        "bert": "encoder.layer.1.crossattention.output.LayerNorm",
-        "gpt2": "h.1.ln_cross_attn",
-    },
-    "cross_output": {
-        "gemma": "layers.1.cross_attn.o_proj",
-        "": "layers.1.encoder_attn.out_proj",
-        "t5": "block.1.layer.1.EncDecAttention.o",
-        "bert": "encoder.layer.1.crossattention.output.dense",
-        "gpt2": "h.1.crossattention.c_proj",
-    },
-    "contract": {
-        "gemma": "layers.1.mlp.down_proj",
-        "": "layers.1.fc2",
-        "t5": "block.1.layer.1.DenseReluDense.wo",
-        "bert": "encoder.layer.1.output.dense",
-    },
-}
-"""Names in ``_POINTS``: the module by a part of its stack's ``model_type``, "" for all others."""
-
-
-def _place(stack: Any, name: str) -> str:
-    paths, kind = _PLACES[name], stack.config.model_type
-    return next((path for part, path in paths.items() if part and part in kind), paths[""])
-
-
-@pytest.mark.parametrize("point", _POINTS)
-def test_edit_at_a_hook_point_acts_where_its_name_says(twins: Twins, point: str) -> None:
-    if twins.ours.description.merged_attention and point.endswith("cross_attention.output"):
-        pytest.skip("no module gives what half an attention does: see test_merged.py")
-    source, target = inputs(twins, 7, 4)
-    stack, place, side = _POINTS[point]
-    eager = stack_of(twins.eager, stack)
-    path = place.format(**{name: _place(eager, name) for name in _PLACES})
-    module = eager.get_submodule(path)
-    description = twins.ours.description.of(stack)
-    is_scaled = description.scale_embeddings and side == "scaled"
-    scale = description.d_model**0.5 if is_scaled else 1.0
-    # Some multiply by the scale within the embedding, others behind it.
-    scale = 1.0 if hasattr(module, "embed_scale") else scale
+    def seen_with(edits: dict[str, Any]) -> dict[str, Tensor]:
+        with edit(model, edits), capture(model, names) as seen:
+            run(model, source, target)
+        return {name: tensors[0] for name, tensors in seen.items()}
 
     def change(x: Tensor) -> Tensor:
         return 1.5 * x + torch.linspace(-1, 1, x.shape[-1])
 
-    def before(_module: Any, args: Any) -> Any:
-        return (change(args[0]), *args[1:])
-
-    def after(_module: Any, _args: Any, output: Any) -> Any:
-        if isinstance(output, tuple):
-            return (change(output[0]), *output[1:])
-        return change(output * scale) / scale
-
-    register = (
-        module.register_forward_pre_hook(before)
-        if side == "in"
-        else module.register_forward_hook(after)
-    )
-    try:
-        expected = twins.logits(source, target).logits
-    finally:
-        register.remove()
-    with edit(twins.ours, {point: change}):
-        edited = run(twins.ours, source, target)
-    assert_same(edited, expected)
-    assert float((edited - twins.logits(source, target).logits).abs().max()) > 1e-3
+    plain = seen_with(dict.fromkeys(names, lambda x, name: order.append(name) or x))
+    assert sorted(order) == sorted(names)
+    for place, point in enumerate(order):
+        found = seen_with({point: change})
+        for before in order[:place]:
+            assert torch.equal(found[before], plain[before]), (point, before)
+        assert torch.equal(found[point], change(plain[point]))
+        for path in {name.removesuffix(".weights") for name in names if name.endswith(".weights")}:
+            weights = found[f"{path}.weights"]
+            if point not in (f"{path}.weights", f"{path}.heads"):  # edited scores stay masked
+                assert (
+                    not path.startswith("decoder") or "cross" in path or not weights.triu(1).any()
+                )
+            if point != f"{path}.heads":
+                assert_same(found[f"{path}.heads"], weights @ found[f"{path}.value"])
+        moved = float((found["logits"] - plain["logits"]).abs().max())
+        assert moved > 1e-6, point
 
 
 def test_positions_can_be_taken_away_and_logits_edited(twins: Twins) -> None:
@@ -280,3 +227,97 @@ def test_threads_are_never_mixed(make_twins: Callable[[str], Twins]) -> None:
         found = list(threads.map(repeat, tasks))
     for expected, results in zip(alone, found, strict=True):
         assert all(torch.equal(result, expected) for result in results)
+
+
+# What does not pass through hook points is refused when a model is opened
+
+_TINY = {
+    **{f"{stack}_{what}": 2 for stack in ("encoder", "decoder") for what in ("layers", "ffn_dim")},
+    **{f"{stack}_attention_heads": 2 for stack in ("encoder", "decoder")},
+    **{"d_model": 8, "vocab_size": 13, "max_position_embeddings": 11},
+    **{"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 2},
+}
+
+
+def _made(kind: str) -> Any:
+    with quiet():
+        config = AutoConfig.for_model(kind, **_TINY)
+        return AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager")
+
+
+@pytest.fixture(params=["mvp", "pegasus_x"])
+def in_place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A family that computes attention in place, with a record, as if it could be opened."""
+    kind: str = request.param
+    record = replace(families.FAMILIES["bart"], title=kind)
+    monkeypatch.setitem(families.FAMILIES, kind, record)
+    return kind
+
+
+def test_attention_that_is_computed_in_place_is_refused(in_place: str, tmp_path: Path) -> None:
+    expected = (
+        f"model_type '{in_place}': nothing passes through encoder.layers.0.self_attention.query "
+        "(6 hook points in all), as if computed in place; see docs/add-a-family.md"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        wrap_model(_made(in_place), ByT5Tokenizer())
+    _made(in_place).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match=rf"config\.json: .*{re.escape(expected)}"):
+        PretrainedRun(tmp_path, "run").load(0)
+
+
+def test_the_decoder_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = build("marian").ours.inner
+    with pytest.raises(ValueError, match=r"through decoder\.layers\.0\.cross_attention\.query"):
+        PretrainedModel(_without_points(inner, monkeypatch, "encoder_attn"))
+
+
+def _without_points(inner: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> Any:
+    """Let one attention of a decoder's first layer give what it computes in place."""
+    attention = inner.get_decoder().layers[0].get_submodule(name)
+
+    def in_place(hidden_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, None]:
+        return attention.out_proj(hidden_states), None
+
+    monkeypatch.setattr(attention, "forward", in_place)
+    return inner
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"layers": "blocks"},
+        {"self_attention": SublayerPaths("attention", "self_attn_layer_norm")},
+        {"cross_attention": SublayerPaths("encoder_attn", "norm")},
+        {"decoder_feed_forward": SublayerPaths("mlp", "final_layer_norm")},
+        {"projections": ("q", "k", "v", "o")},
+        {"expand": ("wi",)},
+        {"contract": "wo"},
+        {"final_norm": "norm", "transform": ("dense", "norm", "")},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_record_that_names_no_module_is_refused_in_words(
+    wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = replace(families.FAMILIES["marian"], **wrong)
+    monkeypatch.setitem(families.FAMILIES, "marian", record)
+    with pytest.raises(ValueError, match=r"^model_type 'marian': .*see docs/add-a-family\.md$"):
+        build("marian")
+
+
+def test_a_pass_that_fails_is_told_and_not_raised_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise TypeError("unexpected argument: prompt")
+
+    monkeypatch.setattr(MarianAttention, "forward", fail)
+    with pytest.raises(
+        ValueError, match=r"^model_type 'marian': no token goes through its encoder \(unexpected"
+    ):
+        build("marian")
+
+
+def test_a_model_in_memory_is_named_where_it_has_no_path(tmp_path: Path) -> None:
+    told = r"^MvpForConditionalGeneration: model_type 'mvp' cannot be opened: its attention"
+    with pytest.raises(CheckpointError, match=told):
+        wrap_model(_made("mvp"), ByT5Tokenizer())

@@ -208,21 +208,6 @@ def test_weights_in_several_files_are_one_checkpoint(folder: Path) -> None:
         PretrainedRun(folder, "t5").steps()
 
 
-def test_a_training_has_a_step_for_each_checkpoint(training: Path) -> None:
-    assert is_pretrained(training)
-    run = PretrainedRun(training, "out")
-    assert run.steps() == [20, 100]
-    assert run.planned_steps == 60
-    first, last = (run.load(step) for step in run.steps())
-    assert first.sha256 != last.sha256
-    assert run.weights_path(20) == training / "checkpoint-20" / WEIGHTS
-    assert run.tokenizers.encode_source("The cat sleeps.")  # from the folder above
-    assert run.metrics() == [
-        {"step": 10, "train_loss": 2.5, "learning_rate": 1e-3},
-        {"step": 100, "valid_loss": 2.0, "bleu": 12.5},
-    ]
-
-
 # Damaged
 
 

@@ -6,16 +6,21 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM
 
+from headwise.model.decoding.greedy import greedy
+from headwise.model.interface import Languages
+from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.run import PretrainedRun
-from headwise.model.pretrained.tokenizers import Languages, PretrainedTokenizers, load_tokenizer
-from tests.model.pretrained.tiny import MakeFolder, change_json
+from headwise.model.pretrained.tokenizers import PretrainedTokenizers, load_tokenizer
+from tests.model.pretrained.tiny import MakeFolder, change_json, save_model
 
 NAMES = (
     *("marian", "marian_separate", "t5", "nllb", "mbart", "m2m_100", "bart", "bert2bert"),
@@ -68,16 +73,6 @@ def test_text_comes_back_and_is_that_of_the_tokens(tokenizers: PretrainedTokeniz
         assert sum(token.startswith(" ") for token in tokens) >= len(text.split()) - 1
 
 
-def test_words_are_the_written_ones(tokenizers: PretrainedTokenizers) -> None:
-    ids = tokenizers.encode_source(ENGLISH.removesuffix("."))
-    spans = tokenizers.source.words(ids)
-    assert [span.start for span in spans[1:]] == [span.stop for span in spans[:-1]]
-    assert (spans[0].start, spans[-1].stop) == (0, len(ids))
-    words = [tokenizers.source.decode(ids[span.start : span.stop]) for span in spans]
-    written = ["The", "dog", "runs", ",", "and", "the", "cat", "sleeps"]
-    assert [word for word in words if word] == written  # special tokens are decoded as nothing
-
-
 def test_special_tokens_are_words_by_name(tokenizers: PretrainedTokenizers, theirs: Any) -> None:
     ids = tokenizers.encode_target(SPANISH)
     tokens, spans = tokenizers.target.tokens(ids), tokenizers.target.words(ids)
@@ -118,15 +113,6 @@ def test_texts_that_cannot_be_tokenised_are_refused(
     ):
         with pytest.raises(ValueError, match=message):
             encode(text)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_sizes_are_those_of_the_embeddings(name: str, make_folder: MakeFolder) -> None:
-    run = PretrainedRun(make_folder(name), name)
-    sizes = (run.description.source_vocab_size, run.description.target_vocab_size)
-    assert (run.tokenizers.source.vocab_size, run.tokenizers.target.vocab_size) == sizes
-    assert (sizes[0] != sizes[1]) == (name == "marian_separate")
-    assert run.tokenizers.source.kind == run.tokenizers.target.kind == "bpe"
 
 
 def test_an_id_without_a_token_is_unused_and_bytes_make_one_word(make_folder: MakeFolder) -> None:
@@ -279,3 +265,81 @@ def test_code_in_the_folder_is_never_run(make_folder: MakeFolder, tmp_path: Path
     (folder / "mine.py").write_text("raise SystemExit('this must not run')")
     expected = _open(make_folder("bart")).encode_source(ENGLISH)
     assert _open(folder).encode_source(ENGLISH) == expected
+
+
+# Languages that were added to a tokenizer
+
+FIRST = {"nllb": "eng_Latn", "mbart": "en_XX", "m2m_100": "en"}
+WAYS: dict[str, Callable[[Any, list[str]], Any]] = {
+    "added special": lambda t, codes: t.add_tokens(codes, special_tokens=True),
+    "added": lambda t, codes: t.add_tokens(codes),
+    "additional": lambda t, codes: t.add_special_tokens({"additional_special_tokens": codes}),
+    "settings": lambda t, codes: t.add_tokens(codes),
+}
+CASES = [
+    *(("nllb", way, code) for way, code in (("added", "tzm_Tfng_MA"), ("settings", "xx"))),
+    *(("mbart", way, code) for way, code in (("added special", "ca_ES"), ("additional", "xx"))),
+    *(("m2m_100", way, "__tzm__") for way in ("added special", "settings")),
+]
+
+
+def _extended(folder: Path, make_folder: MakeFolder, family: str, way: str, code: str) -> Any:
+    """Write a model into a folder whose tokenizer has one language more; return the tokenizer."""
+    shutil.copytree(make_folder(family), folder, dirs_exist_ok=True)
+    with quiet():
+        tokenizer = load_tokenizer(folder, 1_000)
+        WAYS[way](tokenizer, ["<sep>", "covid", code] if way == "added" else [code])
+        tokenizer.save_pretrained(folder)
+        changes: dict[str, Any] = {"vocab_size": len(tokenizer) + 120}
+        if family == "mbart":
+            changes["decoder_start_token_id"] = tokenizer.convert_tokens_to_ids("es_XX")
+        save_model(folder, "mbart" if family == "mbart" else "m2m_100", **changes)
+    forced = {"forced_bos_token_id": None}
+    of_settings = {"lang_to_id": {code: tokenizer.convert_tokens_to_ids(code)}}
+    change_json(
+        folder / "generation_config.json", **forced, **of_settings if way == "settings" else {}
+    )
+    return load_tokenizer(folder, 1_000)
+
+
+@pytest.mark.parametrize(("family", "way", "code"), CASES)
+def test_an_added_language_is_offered_and_translated_as_plain_transformers_does(
+    make_folder: MakeFolder, tmp_path: Path, family: str, way: str, code: str
+) -> None:
+    theirs = _extended(tmp_path, make_folder, family, way, code)
+    run = PretrainedRun(tmp_path, family)
+    assert {code, FIRST[family]} <= {*run.choices.sources} == {*run.choices.targets}
+    named = {"covid", *theirs.special_tokens_map.values()}
+    assert not {"<sep>", *named} & {*run.choices.targets}
+    inner = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
+    first = "decoder_start_token_id" if family == "mbart" else "forced_bos_token_id"
+    for source, target in ((FIRST[family], code), (code, FIRST[family])):
+        tokenizers = run.for_languages(Languages(source, target)).tokenizers
+        ids = tokenizers.encode_source(ENGLISH)
+        tokens = theirs.convert_ids_to_tokens(ids)
+        if source != code or family != "m2m_100":  # whose own tokenizer refuses it
+            theirs.src_lang = source
+            assert ids == theirs(ENGLISH)["input_ids"]
+        assert (tokens[-1] if family == "mbart" else tokens[0]).strip("_") == source.strip("_")
+        token = f"__{target}__" if target == "en" else target
+        with quiet():
+            expected = inner.generate(
+                torch.tensor([ids]),
+                num_beams=1,
+                max_new_tokens=12,
+                **{first: theirs.convert_tokens_to_ids(token)},
+            )[0].tolist()
+        [found] = greedy(run.load(0).model, [ids], tokenizers.prefix)
+        assert found[: len(expected)] == expected
+        assert tokenizers.target.tokens(tokenizers.prefix)[-1] == token
+        assert not tokenizers.target.decode(tokenizers.prefix)
+
+
+def test_without_a_chosen_language_a_target_begins_as_that_of_generate(
+    make_folder: MakeFolder, tmp_path: Path
+) -> None:
+    theirs = _extended(tmp_path, make_folder, "mbart", "additional", "ca_ES")
+    forced = theirs.convert_tokens_to_ids("ca_ES")
+    change_json(tmp_path / "generation_config.json", forced_bos_token_id=forced)
+    tokenizers = PretrainedRun(tmp_path, "mbart").tokenizers
+    assert tokenizers.target.tokens(tokenizers.prefix) == ["es_XX", "ca_ES"]

@@ -11,8 +11,7 @@ import datasets
 import pytest
 
 from headwise.model.training import corpora
-from headwise.model.training.copy_task import copy_task
-from headwise.model.training.corpora import load_corpus, stream_corpus
+from headwise.model.training.corpora import copy_task, load_corpus, stream_corpus
 from headwise.model.training.data import Corpus, DataError, Pair
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")

@@ -27,15 +27,15 @@ from headwise.model.checkpoint import (
 from headwise.model.config import BOS
 from headwise.model.files import only_writer
 from headwise.model.train import main
-from headwise.model.training import batches, data, evaluation
+from headwise.model.training import evaluation
 from headwise.model.training import loop as training
+from headwise.model.training.batches import learning_rate
 from headwise.model.training.corpora import load_corpus
-from headwise.model.training.data import MOST_SAMPLED, Pair, encode_pairs
-from headwise.model.training.evaluation import evaluate, mean_loss
+from headwise.model.training.data import MOST_SAMPLED, Pair
+from headwise.model.training.evaluation import evaluate
 from headwise.model.training.loop import DivergenceError
 from headwise.model.training.options import TrainArguments
 from headwise.model.training.resume import latest_resume_step
-from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
 from tests.floats import near, rounding
 from tests.tiny import DATA, tiny_training
@@ -147,25 +147,6 @@ def test_losses_are_means_over_tokens_since_the_last(trained_run: TrainedRun, ma
         assert row["train_loss"] == pytest.approx(mean, rel=0, abs=bound)
 
 
-def test_an_epoch_takes_every_pair_once(
-    trained_run: TrainedRun, make: Make, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    padded: list[list[list[int]]] = []
-    original = batches.pad
-
-    def pad(rows: list[list[int]]) -> torch.Tensor:
-        padded.append(rows)
-        return original(rows)
-
-    monkeypatch.setattr(batches, "pad", pad)
-    main(make(steps=9, milestones=()))
-    examples = encode_pairs(pairs["train"], trained_run.tokenizers, max_tokens=100)
-    expected = sorted(zip(examples.sources, examples.targets, strict=True))
-    for epoch in (padded[:18], padded[18:]):  # 9 batches of sources and targets
-        sources, targets = (itertools.chain(*epoch[side::2]) for side in (0, 1))
-        assert sorted(zip(sources, targets, strict=True)) == expected
-
-
 def test_steps_have_the_scheduled_rate(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step at rate zero leaves the weights as they are; the last step has a rate."""
     monkeypatch.setattr(
@@ -243,40 +224,6 @@ def test_milestones_measure_the_weights_as_written(
     monkeypatch.setattr(training, "save_weights", save_other)
     run = trained(make(steps=1, milestones=()))
     assert run.metrics()[-1] == measured(run, 1, pairs)
-
-
-def test_every_milestone_measures_the_same_pairs(
-    make: Make, stop: Stop, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Drawn from the corpus as it is, though its pairs are joined and replaced; also resumed."""
-    samples, valid = [], []
-
-    def remember(model: Transformer, *sample: Any) -> Any:
-        assert not model.training
-        samples.append(sample)
-        return mean_loss(model, *sample)
-
-    def remember_valid(model: Transformer, tokenizers: Any, given: list[Pair]) -> Any:
-        valid.append(given)
-        return evaluate(model, tokenizers, given)
-
-    monkeypatch.setattr(data, "MOST_SAMPLED", 7)
-    monkeypatch.setattr(training, "mean_loss", remember)
-    monkeypatch.setattr(training, "evaluate", remember_valid)
-    arguments = make(join=0.5, replace=0.5)
-    stop(arguments, interrupt, 11)
-    assert len(samples) == 3
-    run = trained(resumed(arguments))
-    assert samples == [samples[0]] * 4
-    assert valid == [pairs["valid"]] * 4
-
-    examples = encode_pairs(pairs["train"], run.tokenizers, max_tokens=100)
-    plain = list(zip(examples.sources, examples.targets, strict=True))
-    sampled = list(zip(*samples[0], strict=True))
-    assert len(sampled) == 7
-    assert all(pair in plain for pair in sampled)
-    last = load_weights(run, 8).model
-    assert run.metrics()[-1]["train_sample_loss"] == round(mean_loss(last, *samples[0])[0], 4)
 
 
 def test_samples_are_the_first_validation_sentences_or_given(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from headwise.model.decoding.sampling import nucleus
+from headwise.model.decoding.translation import nucleus
 from headwise.viz_app.analysis.predictions import (
     agreement,
     close_positions,

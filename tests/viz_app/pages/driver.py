@@ -38,7 +38,7 @@ from headwise.model.checkpoint import (
     tokenizer_sha256,
     weights_path,
 )
-from headwise.model.run_info import Counts
+from headwise.model.config import Counts
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.components.row_table import Cell, MarkedText

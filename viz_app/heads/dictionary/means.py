@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from headwise.model.config import Counts
 from headwise.model.interface import Kind, Seq2SeqModel, Tokenizers
-from headwise.model.run_info import Counts
 from headwise.viz_app.core.computed import Sentences, of_sentences
 from headwise.viz_app.core.written import Numbers, TokenValues, values_in
 

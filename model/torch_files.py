@@ -21,7 +21,8 @@ from torch import Tensor
 
 from headwise.model.budget import why_too_large
 from headwise.model.files import CheckpointError, lines_of, open_regular, read_bytes, read_json
-from headwise.model.tokenizer import SPECIAL_TOKENS, WordTokenizer
+from headwise.model.layers import sinusoidal_positions
+from headwise.model.tokenizer import SPECIAL_TOKENS
 from headwise.model.weights import is_finite, require_whole
 
 _MOST_OF_PICKLE = 2**20
@@ -49,13 +50,10 @@ _NEVER = -1e4
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a file written by ``torch.save``, or of safetensors.
+    """Map the tensors of a file of ``torch.save``, or of safetensors, without reading them.
 
-    They are mapped, not read: what is in them is looked at by ``as_float32``.
-
-    Raises:
-        CheckpointError: if it cannot be read, would run code, or has other things than tensors of
-            floating-point numbers, or more of them than the file has bytes for.
+    A file that cannot be read, would run code, or has other things than tensors of floating-point
+    numbers, or more of them than it has bytes for, is a CheckpointError.
     """
     loaded: Any
     with open_regular(path) as file:
@@ -87,11 +85,15 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             f"{path}: expected a state dict, got {type(loaded).__name__}; write it by "
             "torch.save(model.state_dict(), FILE)"
         )
-    tensors = {
+    tensors = {}
+    for name, value in loaded.items():
+        if not isinstance(value, Tensor):
+            raise _unusable(path, name, type(value).__name__)
+        strided = value.layout is torch.strided
+        if not (strided and value.is_floating_point()):
+            raise _unusable(path, name, value.dtype if strided else value.layout)
         # What torch.compile puts before the names of a module that was compiled by itself.
-        str(name).replace("._orig_mod.", "."): _checked(path, name, value)
-        for name, value in loaded.items()
-    }
+        tensors[str(name).replace("._orig_mod.", ".")] = value.detach()
     bytes_of_all = sum(tensor.numel() * tensor.itemsize for tensor in tensors.values())
     if bytes_of_all > _MOST_REPEATED * size:
         raise CheckpointError(
@@ -180,20 +182,8 @@ def _has_tensors(value: Any, known: dict[int, bool]) -> bool:
     return known[id(value)]
 
 
-def _checked(path: Path, name: object, value: object) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise _unusable(path, name, type(value).__name__)
-    if not value.is_floating_point() or value.layout is not torch.strided:
-        raise _unusable(path, name, value.dtype if value.layout is torch.strided else value.layout)
-    return value.detach()
-
-
 def as_float32(path: Path, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors of a file, whose shapes are known to fit a model, as float32.
-
-    Raises:
-        CheckpointError: if one has numbers that are not finite, or memory has no room for them.
-    """
+    """Return tensors as float32; a CheckpointError if one is not finite, or memory has no room."""
     if told := why_too_large(3 * sum(4 * tensor.numel() for tensor in state.values())):
         raise CheckpointError(f"{path}: {told}")
     for name, tensor in state.items():
@@ -209,20 +199,62 @@ def _unusable(path: Path, name: object, got: object) -> CheckpointError:
     )
 
 
-def check_tensors(
-    path: Path, state: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Raise ``CheckpointError`` unless a state dict has exactly the tensors of these shapes."""
-    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    if odd := [name for name in {**shapes, **found} if shapes.get(name) != found.get(name)]:
-        listed = "; ".join(
-            f"{name}: expected {shapes.get(name, 'no such tensor')}, got {found.get(name, 'none')}"
-            for name in odd[:3]
-        )
-        raise CheckpointError(
-            f"{path}: tensors that do not fit the model, {len(odd)} in all: {listed}; positions "
-            "can only be the sinusoids of the paper, sine and cosine in turn"
-        )
+@dataclass(frozen=True)
+class Parts:
+    """The names of three matrices in the file, where their names do not tell what they are."""
+
+    source_embedding: str = ""
+    """Embedding of source tokens."""
+    target_embedding: str = ""
+    """Embedding of target tokens."""
+    generator: str = ""
+    """Weights of the linear layer to the target vocabulary."""
+
+
+FOUND_BY_NAME = Parts()
+
+
+def find_parts(path: Path, state: Mapping[str, Tensor], given: Parts) -> Parts:
+    """Find embeddings and generator outside the stacks by their names, unless they are given."""
+    matrices = [n for n in state if state[n].dim() == 2 and not re.search(r"(?i)pos|\bpe\b", n)]
+    embeddings = [name for name in matrices if re.search("(?i)emb|lut|tok", name)]
+    sources = [name for name in embeddings if re.search("(?i)src|source|enc", name)]
+    targets = [name for name in embeddings if re.search("(?i)tgt|trg|target|dec", name)]
+    if not sources and not targets:  # one for both languages
+        sources = targets = embeddings
+    outputs = [name for name in matrices if name not in embeddings]
+
+    by_name = {"source_embedding": sources, "target_embedding": targets, "generator": outputs}
+    names = {}
+    for part, candidates in by_name.items():
+        found = [chosen] if (chosen := getattr(given, part)) else candidates
+        if len(found) != 1 or found[0] not in state or state[found[0]].dim() != 2:
+            option = part.replace("_", "-")
+            raise CheckpointError(
+                f"{path}: {option}: expected one matrix (V, D), got {', '.join(found) or 'none'}; "
+                f"name it by --{option}; there are {', '.join(matrices) or 'none'}"
+            )
+        names[part] = found[0]
+    return Parts(**names)
+
+
+def positions_in(state: Mapping[str, Tensor], d_model: int) -> dict[str, int]:
+    """Return the tables of sinusoidal positions and how many positions each has."""
+
+    def are_sinusoids(rows: Tensor) -> bool:
+        expected = sinusoidal_positions(len(rows), d_model)
+        # (float32 computes the angles of late positions this far apart.)
+        return torch.allclose(rows.float(), expected, rtol=0, atol=2e-3)
+
+    return {
+        name: table.numel() // d_model
+        for name, table in state.items()
+        if d_model % 2 == 0
+        and table.shape[-1:] == (d_model,)
+        and 0 < table.numel() == d_model * max(table.shape[:-1], default=0)
+        and are_sinusoids((rows := table.reshape(-1, d_model))[:2])  # the others, too, only then
+        and are_sinusoids(rows)
+    }
 
 
 @dataclass(frozen=True)
@@ -254,12 +286,11 @@ class ConvertedVocabulary:
 
     @property
     def lacking(self) -> list[str]:
-        """List the special tokens that the other model lacks."""
         return [name for name, row in zip(SPECIAL_TOKENS, self.rows, strict=False) if row == -1]
 
     @property
     def size(self) -> int:
-        """Return the number of tokens in the other model."""
+        """The number of tokens in the other model."""
         return len(self.rows) - len(self.lacking)
 
     def reorder(self, tensor: Tensor) -> Tensor:
@@ -274,14 +305,10 @@ class ConvertedVocabulary:
 def read_vocabularies(
     source: Path, target: Path, special: SpecialNames
 ) -> tuple[ConvertedVocabulary, ConvertedVocabulary]:
-    """Read the vocabularies of source and target, whose tokens are in the order of their ids.
+    """Read both vocabularies, whose tokens are in the order of their ids.
 
-    A file whose name ends with .json has a list of tokens, or an object with the id of each; other
-    files are text in UTF-8, a token a line.
-
-    Raises:
-        CheckpointError: if one cannot be read, a token is there twice or empty, or the special
-            tokens cannot be told.
+    One that cannot be read, has a token twice or an empty one, or special tokens that cannot be
+    told, is a CheckpointError.
     """
     read = [_tokens(path) for path in (source, target)]
     for kind, name in vars(special).items():
@@ -318,7 +345,7 @@ def _convert(path: Path, tokens: list[str], special: SpecialNames) -> ConvertedV
 
 
 def _tokens(path: Path) -> list[str]:
-    """Read the tokens of a vocabulary in the order of their ids."""
+    """Read a .json with a list of tokens, or with the id of each; or a text with a token a line."""
     if path.suffix == ".json":
         tokens = given = read_json(path)
         if isinstance(given, dict):
@@ -340,10 +367,3 @@ def _tokens(path: Path) -> list[str]:
             "vocabulary with such tokens can be given as JSON"
         )
     return tokens
-
-
-def untypable(tokenizer: WordTokenizer) -> list[str]:
-    """List the words that no text is encoded as, such as "T-shirt", split at its hyphen."""
-    first = len(SPECIAL_TOKENS)
-    words = tokenizer.tokens(range(first, tokenizer.vocab_size))
-    return [word for id, word in enumerate(words, start=first) if tokenizer.encode(word) != [id]]

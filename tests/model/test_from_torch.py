@@ -20,14 +20,13 @@ from torch import nn
 
 from headwise.model.checkpoint import load_weights, open_trained_run, write_info
 from headwise.model.config import BOS, EOS, PAD, UNK, TrainingConfig
-from headwise.model.conversion.from_torch import FromTorchArguments, convert_from_torch
-from headwise.model.conversion.layouts import Parts
-from headwise.model.conversion.reading import USUAL, SpecialNames, read_vocabularies
 from headwise.model.decoding.translation import translate
 from headwise.model.files import CheckpointError
+from headwise.model.from_torch import FromTorchArguments, Parts, convert_from_torch
 from headwise.model.tokenizer import Tokenizer, WordTokenizer
+from headwise.model.torch_files import USUAL, SpecialNames, read_vocabularies
 from tests.floats import PASS, rounding
-from tests.model.conversion.tutorials import (
+from tests.model.tutorials import (
     ENGLISH,
     GERMAN,
     LONGEST,

@@ -1,12 +1,14 @@
 """Make a run of state dicts of ``torch.nn.Transformer`` or of the Annotated Transformer.
 
-Weights are stored in float32, as they are in the file. ``V`` vocabulary size, ``D`` = d_model.
+Our parameters are found by the names of their tensors. Weights are stored in float32, as they are
+in the file. ``V`` vocabulary size, ``D`` = d_model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mode
@@ -14,14 +16,57 @@ from typing import Annotated, Literal
 
 import torch
 import tyro
+from torch import Tensor
 
-from headwise.model import checkpoint
-from headwise.model.config import MOST_STEPS, TransformerConfig
-from headwise.model.conversion import layouts, reading
+from headwise.model import checkpoint, torch_files
+from headwise.model.config import EOS, MOST_STEPS, RunInfo, TransformerConfig
 from headwise.model.files import CheckpointError
-from headwise.model.run_info import RunInfo
 from headwise.model.tokenizer import TokenizerPair, WordTokenizer
 from headwise.model.transformer import Transformer
+
+LayoutName = Literal["annotated-transformer", "torch-nn"]
+
+_LAYOUTS: dict[LayoutName, dict[str, str]] = {
+    "annotated-transformer": {
+        "query_projection": "linears.0",
+        "key_projection": "linears.1",
+        "value_projection": "linears.2",
+        "output_projection": "linears.3",
+        r"self_attention\.": "self_attn.",
+        r"cross_attention\.": "src_attn.",
+        r"feed_forward\.expand": "feed_forward.w_1",
+        r"feed_forward\.contract": "feed_forward.w_2",
+        r"self_attention_residual\.norm": "sublayer.0",
+        r"cross_attention_residual\.norm": "sublayer.1",
+        r"^(encoder.*)feed_forward_residual\.norm": r"\1sublayer.1",
+        r"feed_forward_residual\.norm": "sublayer.2",
+        r"final_norm\.": "",
+        r"norm\.weight": "norm.a_2",
+        r"norm\.bias": "norm.b_2",
+    },
+    "torch-nn": {
+        r"(query|key|value)_projection\.": "in_proj_",
+        "output_projection": "out_proj",
+        r"self_attention\.": "self_attn.",
+        r"cross_attention\.": "multihead_attn.",
+        r"feed_forward\.expand": "linear1",
+        r"feed_forward\.contract": "linear2",
+        r"self_attention_residual\.norm\.norm": "norm1",
+        r"cross_attention_residual\.norm\.norm": "norm2",
+        r"^(encoder.*)feed_forward_residual\.norm\.norm": r"\1norm2",
+        r"feed_forward_residual\.norm\.norm": "norm3",
+        r"final_norm\.": "",
+    },
+}
+"""Parts of our tensors' names, and what they are in each implementation, one after the other."""
+
+
+def _rename(ours: str, layout: LayoutName) -> str:
+    """Name a tensor of ours, below encoder or decoder, as an implementation does."""
+    for part, theirs in _LAYOUTS[layout].items():
+        ours = re.sub(part, theirs, ours)
+    return ours
+
 
 _SOURCE_TABLE, _TARGET_TABLE = (f"{side}.embedding.table.weight" for side in ("encoder", "decoder"))
 _OUTPUT = "unembedding.weight"
@@ -38,7 +83,7 @@ class FromTorchArguments:
 
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """State dict of the model, as .pt or .safetensors."""
-    layout: layouts.LayoutName
+    layout: LayoutName
     """Implementation that the names of the tensors come from."""
     heads: int
     """Number of attention heads in every layer, which the file does not tell."""
@@ -65,9 +110,9 @@ class FromTorchArguments:
     max_length: int | None = None
     """Longest source or target, in tokens; by default the length of the positional table in the
     file, or 1,024 without one."""
-    special: Annotated[reading.SpecialNames, tyro.conf.arg(name="")] = reading.USUAL
+    special: Annotated[torch_files.SpecialNames, tyro.conf.arg(name="")] = torch_files.USUAL
     """Special tokens."""
-    parts: Annotated[layouts.Parts, tyro.conf.arg(name="")] = layouts.FOUND_BY_NAME
+    parts: Annotated[torch_files.Parts, tyro.conf.arg(name="")] = torch_files.FOUND_BY_NAME
     """Names in the file."""
     source_language: str = ""
     """Code of the source language, such as de."""
@@ -80,15 +125,13 @@ class FromTorchArguments:
 def convert_from_torch(arguments: FromTorchArguments) -> str:
     """Write a state dict as a checkpoint of a run and return what was made, in words.
 
-    Raises:
-        CheckpointError: if the file, a vocabulary or the run cannot be used.
-        ValueError: if an argument is out of range.
+    A file, a vocabulary or a run that cannot be used is a CheckpointError.
     """
     if not 0 <= arguments.step <= MOST_STEPS:
         raise ValueError(f"step: expected 0 to {MOST_STEPS:,}, got {arguments.step:,}")
     if arguments.run in ("", ".", "..") or Path(arguments.run).name != arguments.run:
         raise ValueError(f"run: expected the name of a folder, got {arguments.run!r}")
-    vocabularies = reading.read_vocabularies(
+    vocabularies = torch_files.read_vocabularies(
         arguments.source_vocab, arguments.target_vocab, arguments.special
     )
     if "<s>" in vocabularies[1].lacking:
@@ -149,7 +192,7 @@ def _check_same_run(arguments: FromTorchArguments, wanted: RunInfo) -> None:
 
 def _remarks(
     arguments: FromTorchArguments,
-    vocabularies: Sequence[reading.ConvertedVocabulary],
+    vocabularies: Sequence[torch_files.ConvertedVocabulary],
     tokenizers: TokenizerPair,
 ) -> list[str]:
     """Say what differs from the other model."""
@@ -159,7 +202,10 @@ def _remarks(
             remarks.append(
                 f"the {side} vocabulary has no {lacking}: embedded as zeros, and never predicted"
             )
-        if odd := reading.untypable(getattr(tokenizers, side)):
+        tokenizer = getattr(tokenizers, side)
+        words = enumerate(tokenizer.tokens(range(tokenizer.vocab_size)))
+        # Such as "T-shirt", split at its hyphen. The first four are special tokens.
+        if odd := [word for id, word in words if id > EOS and tokenizer.encode(word) != [id]]:
             remarks.append(
                 f"{len(odd):,} of {vocabulary.size:,} {side} tokens cannot be typed, such as "
                 f"{', '.join(map(repr, odd[:3]))}: texts are split at {arguments.split} (--split)"
@@ -182,21 +228,21 @@ def _remarks(
 
 def _model(
     arguments: FromTorchArguments,
-    source: reading.ConvertedVocabulary,
-    target: reading.ConvertedVocabulary,
+    source: torch_files.ConvertedVocabulary,
+    target: torch_files.ConvertedVocabulary,
 ) -> Transformer:
     """Build the model and fill it with the weights of the file."""
     path, layout, heads = arguments.file, arguments.layout, arguments.heads
-    state = reading.read_state_dict(path)
-    stacks = layouts.find_stacks(path, state, layout)
+    state = torch_files.read_state_dict(path)
+    stacks = _find_stacks(path, state, layout)
     final_norms = tuple(f"{prefix}norm." for prefix, _ in stacks.values())
     in_stacks = (*final_norms, *(f"{prefix}layers." for prefix, _ in stacks.values()))
     inside = {name: tensor for name, tensor in state.items() if name.startswith(in_stacks)}
     outside = {name: tensor for name, tensor in state.items() if name not in inside}
-    parts = layouts.find_parts(path, outside, arguments.parts)
+    parts = torch_files.find_parts(path, outside, arguments.parts)
     # The sizes that most tensors have: one may be of another shape, which is then said of it.
     d_model = mode(tensor.shape[-1] for tensor in inside.values() if tensor.dim())
-    expand = f".{layouts.rename('feed_forward.expand.', layout)}"
+    expand = f".{_rename('feed_forward.expand.', layout)}"
     d_ff = mode([len(t) for name, t in inside.items() if expand in name and t.dim()] or [1])
     if heads < 1 or d_model % heads:
         raise ValueError(f"heads: expected a divisor of d_model {d_model}, got {heads}")
@@ -219,7 +265,7 @@ def _model(
     if output_bias in state:
         tables["unembedding.bias"] = (output_bias, target)
 
-    positions = layouts.positions_in(outside, d_model)
+    positions = torch_files.positions_in(outside, d_model)
     longest = min(positions.values(), default=1024)
     config = TransformerConfig(
         source_vocab_size=len(source.rows),
@@ -246,12 +292,21 @@ def _model(
     places: dict[str, list[str]] = {}  # a tensor of theirs may hold several of ours, in this order
     for ours, (rows, *width) in shapes.items():
         if ours not in tables and (config.attention_bias or not ours.endswith("bias")):
-            stack, _, rest = layouts.rename(ours, layout).partition(".")
+            stack, _, rest = _rename(ours, layout).partition(".")
             name = f"{stacks[stack][0]}{rest}"
             places.setdefault(name, []).append(ours)
             wanted[name] = (len(places[name]) * rows, *width)
-    reading.check_tensors(path, state, wanted)
-    state = reading.as_float32(path, state)
+    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    if odd := [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]:
+        listed = "; ".join(
+            f"{name}: expected {wanted.get(name, 'no such tensor')}, got {found.get(name, 'none')}"
+            for name in odd[:3]
+        )
+        raise CheckpointError(
+            f"{path}: tensors that do not fit the model, {len(odd)} in all: {listed}; positions "
+            "can only be the sinusoids of the paper, sine and cosine in turn"
+        )
+    state = torch_files.as_float32(path, state)
 
     tensors = {ours: vocabulary.reorder(state[name]) for ours, (name, vocabulary) in tables.items()}
     for name, names in places.items():
@@ -270,3 +325,25 @@ def _model(
         {name: tensors.get(name, torch.zeros_like(p)) for name, p in model.state_dict().items()}
     )
     return model
+
+
+def _find_stacks(
+    path: Path, state: Mapping[str, Tensor], layout: LayoutName
+) -> dict[str, tuple[str, int]]:
+    """Return what stands before the names of encoder and decoder, and their numbers of layers."""
+    cross = _rename("cross_attention.", layout)
+    layers: dict[str, int] = {}
+    decoders = set()
+    for name in state:
+        if match := re.match(rf"(|.*?\.)layers\.(\d{{1,3}})\.(self_attn\.|{cross})", name):
+            layers[match[1]] = max(layers.get(match[1], 0), int(match[2]) + 1)
+            decoders |= {match[1]} if match[3] == cross else set()
+    encoders = layers.keys() - decoders
+    if len(encoders) != 1 or len(decoders) != 1:
+        raise CheckpointError(
+            f"{path}: expected the layers of one encoder, such as encoder.layers.0.self_attn, and "
+            f"of one decoder, such as decoder.layers.0.{cross[:-1]}; got encoders "
+            f"{sorted(encoders)} and decoders {sorted(decoders)}; is --layout right?"
+        )
+    prefixes = zip(("encoder", "decoder"), (*encoders, *decoders), strict=True)
+    return {stack: (prefix, layers[prefix]) for stack, prefix in prefixes}

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
-from headwise.model.conversion.from_torch import FromTorchArguments, convert_from_torch
+from headwise.model.from_torch import FromTorchArguments, convert_from_torch
 from headwise.model.hooks import capture
 from headwise.model.layers import sinusoidal_positions
 from headwise.model.masks import PADDING

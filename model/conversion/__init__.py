@@ -1,1 +1,0 @@
-"""Make runs of other people's weights files."""
