@@ -28,12 +28,12 @@ from headwise.model.transformer import Transformer
 from headwise.viz_app import measure
 from headwise.viz_app.align import HeadAlignArguments, main
 from headwise.viz_app.analysis.attention import to_words
-from headwise.viz_app.measuring.align import symmetrise
 from headwise.viz_app.measuring.alignments import (
     Alignments,
     Links,
     format_links,
     parse_links,
+    symmetrise,
     write_alignments,
 )
 from headwise.viz_app.measuring.batches import LeftOutCounts, encode

@@ -22,13 +22,12 @@ from headwise.viz_app.measuring.alignments import Alignments, Links
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
 from headwise.viz_app.measuring.contributions import contributions
-from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.measuring.files import read_measures, write_measures
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES, RESAMPLED, Measure
 from headwise.viz_app.measuring.head_words import describe_value
 from headwise.viz_app.measuring.heads import HeadSum, entropy, rows_with_several_keys, sum_rows
 from headwise.viz_app.measuring.inputs import MeasuredBatch, Rows, RunInputs, punctuation_ids
-from headwise.viz_app.measuring.sums import Bootstrap, MeanSums, MeasureSums, draws
+from headwise.viz_app.measuring.sums import Bootstrap, MeanSums, MeasureSums, draws, even_head
 from headwise.viz_app.measuring.words import links_from_file
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.layer import run_layer_trace

@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 
 from headwise.model.turned import Turned
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace import saved, saved_format
+from headwise.viz_app.trace import saved
 from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
 
 WRITERS: dict[str, Callable[[Trace], bytes]] = {".npz": to_npz, ".json": to_json}
@@ -363,7 +363,7 @@ def test_zip_with_wrong_compression_is_refused(trace: Trace, tmp_path: Path, met
 def test_files_of_too_much(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     most = len(to_npz(trace))
     path = save(trace, tmp_path / "trace.npz")
-    monkeypatch.setattr(saved_format, "MOST_BYTES", most)
+    monkeypatch.setattr(saved, "MOST_BYTES", most)
     refuse(path, f"expected at most {most:,} bytes in it, got")
     for suffix, name in ((".npz", "MOST_BYTES"), (".json", "MOST_JSON_BYTES")):
         monkeypatch.setattr(saved, name, 1_000)
