@@ -249,19 +249,6 @@ def test_both_directions(both_root: Path, data: Path, capsys: pytest.CaptureFixt
     assert "1 too long for tiny, 3 too long for back" in capsys.readouterr().err
 
 
-def test_report_of_both_directions(both_root: Path, data: Path, tmp_path: Path) -> None:
-    """Each direction takes its best head against the reference, which has the links of one."""
-    back = aligned(both_root, data, "--head", "cross.1.3", run="back")
-    reference = tmp_path / "links.txt"
-    links = [{(s, t) for t, s in parse_links(line)} for line in back]
-    reference.write_text("".join(f"{format_links(one)}\n" for one in links))
-    both = ["--reverse", "back", "--symmetrise", "intersection"]
-    written = report(both_root, data, reference, *both)["written"]
-    assert (written["reverse"], written["reverse_step"]) == ("back", 60)
-    assert (written["reverse_head"], written["symmetrised"]) == ("cross.1.3", "intersection")
-    assert written["precision"] == 1 > written["recall"] > 0
-
-
 # What cannot be done
 
 
