@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from headwise.viz_app.api.alignments import HeadAlignment as HeadAlignment
     from headwise.viz_app.api.alignments import align as align
     from headwise.viz_app.api.opened import OpenedCheckpoint as OpenedCheckpoint
+    from headwise.viz_app.api.opened import OpenedTrace as OpenedTrace
+    from headwise.viz_app.api.opened import read_trace as read_trace
     from headwise.viz_app.api.runs import OpenedRun as OpenedRun
     from headwise.viz_app.api.runs import open as open
     from headwise.viz_app.api.runs import wrap as wrap
     from headwise.viz_app.api.scores import evaluate as evaluate
     from headwise.viz_app.api.scores import prune_curve as prune_curve
     from headwise.viz_app.api.tables import measure as measure
-    from headwise.viz_app.api.traces import OpenedTrace as OpenedTrace
-    from headwise.viz_app.api.traces import read_trace as read_trace
 
 __version__ = "0.1.0"
 
@@ -51,11 +51,10 @@ __all__ = [  # noqa: RUF022 (in the order in which a person needs them)
 _PLACES = {
     "headwise.model.interface": ("Head",),
     "headwise.viz_app.api.alignments": ("align", "HeadAlignment"),
-    "headwise.viz_app.api.opened": ("OpenedCheckpoint",),
+    "headwise.viz_app.api.opened": ("OpenedCheckpoint", "OpenedTrace", "read_trace"),
     "headwise.viz_app.api.runs": ("open", "wrap", "OpenedRun"),
     "headwise.viz_app.api.scores": ("evaluate", "prune_curve"),
     "headwise.viz_app.api.tables": ("measure",),
-    "headwise.viz_app.api.traces": ("read_trace", "OpenedTrace"),
 }
 
 _MODEL = Path(__file__).resolve().with_name("model")

@@ -21,15 +21,16 @@ from headwise.model.training.data import Pair
 from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.measuring.alignments import WordLinks, format_links, with_reference
 from headwise.viz_app.measuring.batches import LeftOutCounts
-from headwise.viz_app.measuring.directions import (
+from headwise.viz_app.measuring.head_alignments import (
     BEST,
     SYMMETRISATIONS,
+    Agreement,
+    AlignedRows,
     Direction,
     Symmetrisation,
     combine,
     reverse_pairs,
 )
-from headwise.viz_app.measuring.head_alignments import Agreement, AlignedRows
 
 
 @dataclass(frozen=True)

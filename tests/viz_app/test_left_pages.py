@@ -155,6 +155,8 @@ def test_a_thread_begins_with_the_page_that_was_drawn_last() -> None:
         ("training?training=play&at=1", "training?training=watch&at=1&playing=head"),
         ("model?least=5", "model?least=5&all_pairs=true"),
         ("architecture?q=a", "model?q=a&section=diagram"),
+        ("architecture?unfold=layers&section=positions", "model?unfold=layers&section=modules"),
+        ("architecture?lesson=stream", "model?lesson=stream&section=lens"),
         ("architecture?bright=padding", "model?bright=padding&section=masks"),
         ("why?bright=neurons", "why?bright=neurons&answer=neurons"),
         ("embeddings?q=a", "model?q=a&section=input"),

@@ -19,13 +19,7 @@ from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
-from headwise.viz_app.analysis.labels import (
-    KIND_NAMES,
-    KIND_NOTES,
-    part_label,
-    token_label,
-    token_labels,
-)
+from headwise.viz_app.analysis.labels import part_label, token_label, token_labels
 from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.html import token_row
 from headwise.viz_app.figures.maps import attention_map
@@ -128,18 +122,6 @@ def test_a_page_says_what_was_predicted_at_each_step_with_its_settings(
         assert part["large"]["layout"]["font"]["color"] == theme.text
 
 
-def test_kinds_have_sections_with_layers_and_heads(read_html: ReadHtml, trace: Trace) -> None:
-    shown = read_html(to_html(trace).decode())
-    assert [a["id"] for tag, a in shown.tags if tag == "section"] == list(KINDS)
-    assert shown.texts["h2"][:3] == [KIND_NAMES[kind] for kind in KINDS]
-    assert {KIND_NOTES[kind] for kind in KINDS} <= set(shown.texts["p"])
-    lists = [(a["data-kind"], a["data-of"]) for tag, a in shown.tags if tag == "select"]
-    assert lists == [(kind, of) for kind in KINDS for of in ("layer", "head")]
-    assert [text.strip() for text in shown.texts["option"]] == ["1", "2", "1", "2", "3"] * 3
-    steps = ["consumed", "predicted", "probability", "rank", "likeliest tokens"]
-    assert shown.texts["th"] == steps
-
-
 def test_the_page_holds_every_map_bit_for_bit(read_html: ReadHtml, trace: Trace) -> None:
     tokens, words = (read_html(to_html(trace, grid_options=r).decode()) for r in READINGS)
     for kind in KINDS:
@@ -230,19 +212,6 @@ def test_no_text_is_read_as_html_or_ends_the_script(read_html: ReadHtml) -> None
         for axis in ("xaxis", "yaxis"):
             assert unescape(figure["layout"][axis]["labelalias"]["0"]) == HOSTILE[:21] + "…"
     assert page_of(HOSTILE).count("</script>") == page_of("a").count("</script>")
-
-
-def test_a_sentence_like_a_placeholder_is_not_filled_in(
-    read_html: ReadHtml, make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair
-) -> None:
-    sentence = "{{TITLE}} {{DATA}} </script> <b> & }}"
-    trace = run_trace(make_speaker(max_length=50), tokenizers, sentence, "{{PLOTLY}}")
-    page = to_html(trace).decode()
-    shown = read_html(page)
-    assert shown.texts["title"] == [sentence]
-    assert {sentence, "{{PLOTLY}}"} <= set(shown.texts["dd"])
-    assert page.count(get_plotlyjs()) == 1
-    assert list(data_of(shown)) == list(KINDS)
 
 
 def test_a_page_of_40_tokens_is_below_6_megabytes(

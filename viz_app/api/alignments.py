@@ -17,8 +17,14 @@ from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.pairs import Pairs, read_pairs
 from headwise.viz_app.measuring.alignments import WordLinks, parse_links
 from headwise.viz_app.measuring.batches import LeftOutCounts
-from headwise.viz_app.measuring.directions import BEST, Direction
-from headwise.viz_app.measuring.head_alignments import Agreement, AlignedRows, MapsOf, PairLinks
+from headwise.viz_app.measuring.head_alignments import (
+    BEST,
+    Agreement,
+    AlignedRows,
+    Direction,
+    MapsOf,
+    PairLinks,
+)
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from types import MappingProxyType
 from typing import TypedDict, Unpack, overload
 
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.decoding.greedy import decoder_lens
 from headwise.model.decoding.translation import GREEDY, Decoding, translate
+from headwise.model.files import write_bytes
 from headwise.model.hooks import Edit, NamedEdit, edit, hook_names
 from headwise.model.interface import Description, Head, HeadLike, Tokenizers, to_head, to_heads
 from headwise.model.passes import Pass, Texts, run_with_cache
 from headwise.model.runs import Run
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
-from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary
@@ -28,6 +29,8 @@ from headwise.viz_app.heads.dictionary.means import mean_values
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.report import to_notebook, writer_for
+from headwise.viz_app.trace import saved
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.why.sentences.patches import MOST_SECONDS
 from headwise.viz_app.why.sentences.patching import Patching
@@ -48,6 +51,38 @@ class TraceOptions(TypedDict, total=False):
     strengths: Mapping[HeadLike, float]
     pinned: Iterable[PinnedRow]
     top_k: int
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class OpenedTrace(Trace):
+    """A ``Trace`` that a notebook draws as a map of all heads, and that has a file by one call."""
+
+    @classmethod
+    def of(cls, trace: Trace) -> OpenedTrace:
+        """Return a trace with these abilities; the arrays are the same."""
+        return cls(**{field.name: getattr(trace, field.name) for field in fields(Trace)})
+
+    def save(self, path: Path | str) -> Path:
+        """Write all of it to a file whose name ends in .npz or .json, or a page in .html.
+
+        ValueError if the name ends otherwise, or there is no such folder. CheckpointError if the
+        file cannot be written.
+        """
+        path = Path(path)
+        write_bytes(path, writer_for(path)(self))
+        return path
+
+    def _repr_html_(self) -> str:
+        return to_notebook(self)
+
+
+def read_trace(path: Path | str) -> OpenedTrace:
+    """Read a trace from an .npz or .json file that ``save`` or the app wrote.
+
+    OSError if the file cannot be read. ValueError if it is not a saved trace, of another version,
+    too large, or damaged.
+    """
+    return OpenedTrace.of(saved.read_trace(path))
 
 
 @dataclass(frozen=True, repr=False)

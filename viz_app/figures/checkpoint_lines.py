@@ -27,8 +27,7 @@ from headwise.viz_app.figures.theme import (
     new_figure,
     note,
 )
-from headwise.viz_app.records.texts import shorten
-from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Floats, shorten
 
 _LINES, _ABOVE, _BELOW, _NAMED = 340, 12, 44, 480
 """Pixels of the chart of named lines, above and below them, and across many checkpoints."""

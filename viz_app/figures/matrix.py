@@ -26,8 +26,7 @@ from headwise.viz_app.figures.theme import (
     note,
     weight_scale,
 )
-from headwise.viz_app.records.texts import shorten
-from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Floats, shorten
 
 MARK, PRINTED = "mark", "printed"
 """Name of shapes, and ``meta`` of traces, that a saved picture leaves out, since they show what is

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from headwise.viz_app.figures.lines import LEGEND_NAMES
 from headwise.viz_app.figures.theme import Properties, Theme, note
 from headwise.viz_app.records.measures import RunCurves
-from headwise.viz_app.records.texts import shorten
+from headwise.viz_app.records.trace import shorten
 
 _GAP, _BOTTOM = 40, 44
 _FIRST, _OTHERS = 230, 125  # pixels of the first row of charts, and of each other one

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from headwise.viz_app.figures.theme import Theme, escape_plotly, new_figure
-from headwise.viz_app.records.texts import shorten
+from headwise.viz_app.records.trace import shorten
 
 _STEP, _ROW, _LETTER, _WIDTH = 84, 22, 7, 900  # pixels of steps, rows, letters, all
 _LEFT = 0.34  # how far before its step a label begins, in steps

@@ -15,7 +15,6 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import product
 from pathlib import Path
 
 from headwise.model.checkpoint import CHECKPOINTS
@@ -26,9 +25,9 @@ from headwise.viz_app.core.options import run_command
 from headwise.viz_app.measuring.alignments import (
     Alignments,
     Links,
-    WordLinks,
     alignments_path,
     parse_links,
+    symmetrise,
     write_alignments,
 )
 
@@ -65,37 +64,6 @@ def words_of(vocabulary: Vocabulary, text: str) -> list[str]:
             read = next(unknown, read)
         words.append("".join(read.split()) or "␣")  # a space would make two words of it
     return words
-
-
-def symmetrise(forward: WordLinks, backward: WordLinks) -> WordLinks:
-    """Combine the links of two directions by grow-diag-final-and (Koehn et al. 2003).
-
-    Start from the links that both directions have. Then add neighbours of these links, diagonal
-    ones too, if one direction has them and one of their words has no link yet. At last add links
-    whose words both have none.
-    """
-    links, either = forward & backward, forward | backward
-    sources, targets = {s for s, _ in links}, {t for _, t in links}
-
-    def add(link: tuple[int, int]) -> None:
-        links.add(link)
-        sources.add(link[0])
-        targets.add(link[1])
-
-    grown = True
-    while grown:
-        grown = False
-        for s, t in sorted(links):
-            for ds, dt in product((-1, 0, 1), repeat=2):
-                link = s + ds, t + dt
-                free = link[0] not in sources or link[1] not in targets
-                if free and link not in links and link in either:
-                    add(link)
-                    grown = True
-    for link in (*sorted(forward), *sorted(backward)):
-        if link[0] not in sources and link[1] not in targets:
-            add(link)
-    return links
 
 
 def main(arguments: AlignArguments) -> None:

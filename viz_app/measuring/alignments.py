@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -161,3 +161,34 @@ def with_reference(
                 yield pair, parse_links(line)
             except ValueError as error:
                 raise DataError(f"{reference}, line {number}: {error}") from error
+
+
+def symmetrise(forward: WordLinks, backward: WordLinks) -> WordLinks:
+    """Combine the links of two directions by grow-diag-final-and (Koehn et al. 2003).
+
+    Start from the links that both directions have. Then add neighbours of these links, diagonal
+    ones too, if one direction has them and one of their words has no link yet. At last add links
+    whose words both have none.
+    """
+    links, either = forward & backward, forward | backward
+    sources, targets = {s for s, _ in links}, {t for _, t in links}
+
+    def add(link: tuple[int, int]) -> None:
+        links.add(link)
+        sources.add(link[0])
+        targets.add(link[1])
+
+    grown = True
+    while grown:
+        grown = False
+        for s, t in sorted(links):
+            for ds, dt in product((-1, 0, 1), repeat=2):
+                link = s + ds, t + dt
+                free = link[0] not in sources or link[1] not in targets
+                if free and link not in links and link in either:
+                    add(link)
+                    grown = True
+    for link in (*sorted(forward), *sorted(backward)):
+        if link[0] not in sources and link[1] not in targets:
+            add(link)
+    return links

@@ -1,4 +1,4 @@
-"""Batches of token ids, streamed from a corpus; all attention maps and the scores of a batch.
+"""Batches of token ids, of a corpus or of a pasted text; the maps and the scores of a batch.
 
 ``B`` batch, ``S`` source length, ``T`` target steps, ``D`` = d_model, ``L`` layers, ``H`` heads,
 ``Q`` and ``M`` the query and key lengths of a map. Memory does not grow with the corpus.
@@ -22,7 +22,7 @@ from headwise.model.hooks import capture
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import PADDING, causal_mask, pad
 from headwise.model.training.data import DataError, Pair
-from headwise.model.validation import is_too_long
+from headwise.model.validation import check_text, is_too_long
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.attention import run_maps
 
@@ -30,9 +30,53 @@ if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes
 
 Result = TypeVar("Result")
+MOST_SENTENCES = 512  # that a person may give a page
+MOST_BYTES = 256 * 2**10  # of the text that has them
 _REMEMBERED = 10_000  # number of the latest sources among which a repeated one is noticed
 _WINDOW = 1_024  # number of sentences that are sorted by length together
 _CELLS = 32 * 64 * 64  # of one head's maps in a batch, with padding; or one sentence
+
+
+def read_sentences(text: str) -> tuple[Pair, ...]:
+    """Read a sentence a line; its target may follow after a tab, in all lines or in none.
+
+    ValueError, naming the line and what to do, if there are too many, or a line has something else.
+    """
+    size = len(text.encode(errors="replace"))
+    if size > MOST_BYTES:
+        raise ValueError(
+            f"the sentences have {size >> 10:,} KiB; at most {MOST_BYTES >> 10} are measured here: "
+            "give fewer, or measure a file from a terminal"
+        )
+    pairs: list[Pair] = []
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if not line.strip():
+            continue
+        source, *targets = (side.strip() for side in line.split("\t"))
+        if "\ufffd" in line or "\0" in line:
+            raise ValueError(f"line {number} is not UTF-8; save the file as UTF-8")
+        check_text(line)
+        if len(targets) > 1 or not source:
+            raise ValueError(
+                f"line {number}: expected a sentence, and perhaps a tab and its translation, got "
+                f"{len(targets)} tabs"
+            )
+        pair = Pair(source, "".join(targets))
+        if pairs and bool(pair.target) != bool(pairs[0].target):
+            has = "has a" if pair.target else "has no"
+            raise ValueError(
+                f"line {number} {has} translation after a tab, unlike those before; give all of "
+                "them, or none: then the model's own are taken"
+            )
+        pairs.append(pair)
+    if not pairs:
+        raise ValueError("there is no sentence yet: paste some, one a line, or drop a file of them")
+    if len(pairs) > MOST_SENTENCES:
+        raise ValueError(
+            f"there are {len(pairs):,} sentences; at most {MOST_SENTENCES} are measured here: give "
+            "fewer, or measure a file from a terminal"
+        )
+    return tuple(pairs)
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,86 @@
 Those with ``of_batch`` are means over the corpus, with its references as targets; the others are of
 the checkpoint's own translations of the example sentences (``stages.py``), as are those of the
 references, which are the same for all checkpoints.
+
+``B`` batch, ``L`` layers, ``n`` positions, ``D`` = d_model.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
+from statistics import NormalDist
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.model.interface import Seq2SeqModel
+from headwise.viz_app.measuring.batches import PaddedIds, captured
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.inputs import MeasuredBatch
-from headwise.viz_app.measuring.stream_sizes import largest_ratios
 from headwise.viz_app.measuring.wording import plus_minus
+from headwise.viz_app.records.trace import Floats
+
+# Massive activations: a few numbers of the stream are far larger than most, at the same places in
+# all sentences, and heads rest on the tokens that have them (Sun, Chen, Kolter and Liu 2024,
+# section 2: magnitudes of a layer's output are compared with the median magnitude of its numbers).
+
+
+@dataclass(frozen=True)
+class LargestNumbers:
+    """The largest number of each token, in the input of a stack and the output of each layer."""
+
+    ratios: NDArray[np.float64]  # max |x| over the median of the layer, (L + 1, n); NaN if 0
+    dimensions: NDArray[np.int64]  # where that number is, from 0, (L + 1, n)
+
+
+def largest_numbers(stream: Floats) -> LargestNumbers:
+    """Find the largest numbers of a stream, (L + 1, n, D)."""
+    sizes = np.abs(stream).astype(np.float64)
+    medians = np.median(sizes, axis=(1, 2))[:, None]
+    ratios = sizes.max(axis=-1) / np.where(medians > 0, medians, np.nan)
+    return LargestNumbers(ratios, sizes.argmax(axis=-1))
+
+
+def largest_by_chance(count: int) -> float:
+    """Return the ratio that the largest of ``count`` normally distributed |x| has to the median
+    |x|: its median, at which all are below z with probability (2 Φ(z) − 1)^count = 1/2.
+    """
+    quantile = NormalDist().inv_cdf
+    return quantile((1 + 0.5 ** (1 / count)) / 2) / quantile(0.75)
+
+
+@torch.inference_mode()
+def largest_ratios(model: Seq2SeqModel, ids: PaddedIds) -> dict[str, list[float]]:
+    """Return the largest |x| over the median |x| of each of B sentences, targets forced, in the
+    layer, or embedding, where it is most: by names of ``STREAM_SIZES``.
+    """
+    about = model.description
+    points = {
+        stack: [f"{stack}.embedding.output", *(f"{stack}.layers.{i}.output" for i in range(layers))]
+        for stack, layers in (
+            ("encoder", about.n_encoder_layers),
+            ("decoder", about.n_decoder_layers),
+        )
+    }
+    seen = captured(model, ids, chain(*points.values()))
+    there = {"encoder": ids.is_source, "decoder": ids.is_predicted}
+    found = {}
+    for stack, of_stack in points.items():
+        streams = torch.stack([seen[point][0] for point in of_stack], dim=1).float().cpu().numpy()
+        rows = zip(streams, there[stack].cpu().numpy(), strict=True)  # (L + 1, n, D), (n,)
+        with warnings.catch_warnings():  # of a stream of zeros only
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found[f"largest_{stack}"] = [
+                float(np.nanmax(largest_numbers(stream[:, kept]).ratios)) for stream, kept in rows
+            ]
+    return found
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.processes import ALONE, Processes
 from headwise.viz_app.measuring import batches
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
-from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.measuring.examples import (
     examples_in_batch,
     strongest_examples,
@@ -40,7 +39,7 @@ from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.inputs import MeasuredBatch, RunInputs
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
-from headwise.viz_app.measuring.sums import MeanSums, MeasureSums
+from headwise.viz_app.measuring.sums import MeanSums, MeasureSums, even_head
 from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples
 from headwise.viz_app.measuring.words import LinksLookup
 from headwise.viz_app.records.measures import CorpusSummary, Measures, OwnMeasure, Sentence

@@ -1,7 +1,9 @@
 """Measures of a run on disk: ``measures/step-0000000.json`` and ``measures/sentences.jsonl``.
 
 There is one file for each checkpoint. The example sentences, the same for all checkpoints, are in a
-file by themselves, whose sha256 is in each of the others.
+file by themselves, whose sha256 is in each of the others. A JSON file of what was measured is a
+dataclass with a line a field, so that changes can be read. Numbers have five decimals, and null is
+NaN.
 """
 
 from __future__ import annotations
@@ -9,19 +11,20 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import lru_cache, partial
+from math import nan
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
-from pydantic import Field
+from pydantic import AfterValidator, Field, GetPydanticSchema, WrapValidator
 
 from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
 from headwise.model.interface import KINDS, Head, Kind
-from headwise.model.validation import validate_json
+from headwise.model.validation import format_version, validate_json
 from headwise.viz_app.measuring.checkpoint_measures import STAGES
 from headwise.viz_app.measuring.head_measures import (
     MEAN_ABLATION,
@@ -29,7 +32,6 @@ from headwise.viz_app.measuring.head_measures import (
     SCORE_MEASURES,
     require_own_names,
 )
-from headwise.viz_app.measuring.json_files import Number, Table, read_json, write_json
 from headwise.viz_app.records.measures import (
     FAILURES,
     AlignmentBaselines,
@@ -40,6 +42,90 @@ from headwise.viz_app.records.measures import (
     Sentence,
     TranslatedSentence,
 )
+from headwise.viz_app.records.trace import Floats
+
+File = TypeVar("File")
+Record = TypeVar("Record")
+_LARGEST = float(np.finfo(np.float32).max)
+Finite = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
+Number = Annotated[Finite, WrapValidator(lambda value, read: nan if value is None else read(value))]
+"""A number that may be NaN."""
+
+
+def _array(rows: list[list[float | None]]) -> Floats:
+    array: Floats = np.array(rows, dtype=np.float32)  # null becomes NaN
+    if array.ndim != 2:
+        raise ValueError(f"expected values by layer and head, got shape {array.shape}")
+    array.flags.writeable = False
+    return array
+
+
+_Rows = Annotated[list[list[Finite | None]], AfterValidator(_array)]
+Table = Annotated[Floats, GetPydanticSchema(lambda _, read: read.generate_schema(_Rows))]
+"""Values by layer and head, (L, H); they cannot be changed."""
+
+
+def write_json(path: Path, file: Any, *, items_apart: bool = False) -> None:
+    """Write a dataclass; the folder is made. A field that is empty and has a default is left out;
+    ``items_apart`` gives a line to each item of a list. CheckpointError if it cannot be written.
+    """
+    make_folder(path.parent)
+    optional = {
+        field.name
+        for field in fields(file)
+        if (field.default, field.default_factory) != (MISSING, MISSING)
+    }
+    lines = []
+    for name, value in vars(file).items():
+        if value or name not in optional:
+            text = orjson.dumps(found := _plain(value))
+            if items_apart and isinstance(found, list) and found:
+                text = b"[\n" + b",\n".join(map(orjson.dumps, found)) + b"\n]"
+            lines.append(orjson.dumps(name) + b":" + text)
+    write_bytes(path, b"{" + b",\n".join(lines) + b"}\n")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, with rounded numbers."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float):
+        return round(value, 5) + 0.0  # no -0.0
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if is_dataclass(value):
+        value = vars(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
+
+
+def read_json(
+    path: Path,
+    file: type[File],
+    make: Callable[[File], Record],
+    *,
+    what: str,
+    version: int,
+    within: Path | None = None,
+) -> Record:
+    """Read a file that says its ``format_version``, and ``make`` a record of the dataclass in it.
+
+    ``what`` names its content in errors; a link must not leave the folder ``within``.
+    CheckpointError if the file is damaged, foreign or of another version: also if ``make`` raises
+    ValueError or KeyError.
+    """
+    try:
+        content = read_bytes(path, within=within)
+        found = format_version(content)
+        if found == version:
+            return make(validate_json(file, content))
+    except (ValueError, KeyError) as error:
+        raise CheckpointError(f"{path}: not {what}, or damaged ({error}); measure again") from error
+    raise CheckpointError(
+        f"{path}: format version {found!r}, this program reads {version}; measure again"
+    )
+
 
 MEASURES_VERSION = 2  # version of the format; raised when a name or a meaning changes
 _NAME = re.compile(r"step-(\d{7})\.json")
@@ -99,7 +185,7 @@ class _TranslatedRow(NamedTuple):
     least_attended: Number | None = None
     left_out: Number | None = None
     repetition: Number | None = None
-    source_contribution: Number = np.nan
+    source_contribution: Number = nan
     wass_to_unif: Number | None = None
     wass_to_data: Number | None = None
     wass_combo: Number | None = None

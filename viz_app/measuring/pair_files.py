@@ -16,7 +16,7 @@ from pydantic import StringConstraints
 
 from headwise.model.files import CheckpointError
 from headwise.model.interface import KINDS, Kind
-from headwise.viz_app.measuring.json_files import Finite, read_json, write_json
+from headwise.viz_app.measuring.files import Finite, read_json, write_json
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores
 from headwise.viz_app.records.trace import Doubles, Floats
 

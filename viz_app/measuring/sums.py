@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -16,10 +18,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.budget import require_memory
+from headwise.model.config import Counts
 from headwise.model.estimates import measuring_bytes
-from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, attention_path
+from headwise.model.interface import (
+    KINDS,
+    Description,
+    Kind,
+    Seq2SeqModel,
+    SpecialIds,
+    Tokenizers,
+    attention_path,
+)
 from headwise.model.interventions import mean_shapes
-from headwise.viz_app.measuring.batches import PaddedIds, captured
+from headwise.model.masks import pad
+from headwise.model.training.data import Pair
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length, captured
 from headwise.viz_app.measuring.checkpoint_measures import DRAWN, OF_CORPUS
 from headwise.viz_app.measuring.head_measures import (
     MEAN_ABLATION,
@@ -29,16 +42,16 @@ from headwise.viz_app.measuring.head_measures import (
     own_measure,
 )
 from headwise.viz_app.measuring.heads import HeadSum, RowMeasure
-from headwise.viz_app.measuring.inputs import MeasuredBatch, costs_of
+from headwise.viz_app.measuring.inputs import MeasuredBatch, Rows, RunInputs, costs_of
 from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES
 from headwise.viz_app.measuring.words import count_baseline_links
 from headwise.viz_app.records.measures import AlignmentBaselines
-from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.attention import to_numpy, to_tensor
 
 if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes
 
-SentenceCostArrays = tuple[NDArray[np.int32], NDArray[np.int32], dict[Kind, NDArray[np.float16]]]
 _RESAMPLES = 200  # resamples of the bootstrap
 _SEED = 0
 _LARGEST = float(np.finfo(np.float16).max)
@@ -219,7 +232,7 @@ class MeasureSums:
     def errors_of_model(self) -> dict[str, float]:
         return {name: float(of.standard_errors()[0]) for name, of in self._of_model.items()}
 
-    def costs(self) -> SentenceCostArrays:
+    def costs(self) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[Kind, NDArray[np.float16]]]:
         """Return what each head costs each sentence: places, tokens and costs by kind."""
         places = sorted(self._costs)
         tokens, costs = zip(*(self._costs[place] for place in places), strict=True)
@@ -273,3 +286,64 @@ class MeanSums:
             kind: (self._sums[kind] / count).float().cpu().numpy()
             for kind, count in zip(KINDS, self._counts, strict=True)
         }
+
+
+# Without a model: the maps of a trace, and even rows. A head whose rows are even looks at every key
+# that the mask allows with the same weight: what it has of a measure is its chance level.
+
+
+def ids_of(batch: Sequence[EncodedPair]) -> PaddedIds:
+    """Pad a batch without its model: the start and the end are those of its first pair."""
+    source, target = (pad(rows) for rows in ([e.source for e in batch], [e.target for e in batch]))
+    special = SpecialIds(batch[0].target[0], batch[0].source[-1], padding=None, unknown=None)
+    return PaddedIds(source, target, special)
+
+
+def even_head(
+    tokenizers: Tokenizers, counts: Counts | None, sentences: Iterable[EncodedPair]
+) -> Mapping[str, Mapping[Kind, float]]:
+    """Measure a head whose rows are even over sentences: measure → kind → value, of the measures of
+    where a head looks. ``counts`` are those of tokens in the training data.
+    """
+    run = RunInputs(tokenizers, counts, torch.device("cpu"))
+    sums: dict[str, dict[Kind, list[float]]] = {}
+    for batch in batches_by_length(sentences):
+        ids = ids_of(batch)
+        for kind in KINDS:
+            allowed = ids.allowed(kind)
+            weights = allowed.double() / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
+            rows = Rows(kind, weights[:, None], ids, run)
+            for name, measure in MEASURES.items():
+                if (found := measure.of_kind(rows)) is not None:
+                    total = sums.setdefault(name, {}).setdefault(kind, [0.0, 0.0])
+                    total[0] += float(found.total.sum())
+                    total[1] += float(found.count.sum())
+    return {
+        name: {kind: of / count if count else math.nan for kind, (of, count) in of_kinds.items()}
+        for name, of_kinds in sums.items()
+    }
+
+
+@dataclass(frozen=True)
+class MeasuredSentence:
+    """Where heads look on one sentence, beside an even head: means over rows with several keys."""
+
+    values: Mapping[str, Mapping[Kind, Floats]]  # measure → kind → (L, H)
+    even: Mapping[str, Mapping[Kind, float]]  # measure → kind → what a head with even rows has
+
+
+def measure_sentence(
+    trace: Trace, tokenizers: Tokenizers, counts: Counts | None
+) -> MeasuredSentence:
+    """Measure where the heads of a trace look, as over a corpus."""
+    given = [list(ids) for ids in (trace.source.ids, trace.target_ids)]
+    sentence = EncodedPair(0, Pair(trace.source_text, trace.target_text), *given)
+    ids, run = ids_of([sentence]), RunInputs(tokenizers, counts, torch.device("cpu"))
+    values: dict[str, dict[Kind, Floats]] = {}
+    for kind, maps in trace.attention.items():
+        rows = Rows(kind, to_tensor(maps).flatten(0, 1)[None], ids, run)  # (1, L H, Q, M)
+        for name, measure in MEASURES.items():
+            if (found := measure.of_kind(rows)) is not None:
+                means = (found.total[0] / found.count[0]).float()
+                values.setdefault(name, {})[kind] = to_numpy(means).reshape(maps.shape[:2])
+    return MeasuredSentence(values, even_head(tokenizers, counts, [sentence]))

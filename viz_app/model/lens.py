@@ -13,7 +13,7 @@ from headwise.viz_app.analysis.labels import numbered, token_labels
 from headwise.viz_app.analysis.predictions import read_lens
 from headwise.viz_app.figures.html import lens_table
 from headwise.viz_app.figures.maps import ratio_map
-from headwise.viz_app.measuring.stream_sizes import (
+from headwise.viz_app.measuring.checkpoint_measures import (
     LargestNumbers,
     largest_by_chance,
     largest_numbers,

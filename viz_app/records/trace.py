@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import nan
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -17,7 +17,6 @@ from pydantic import BeforeValidator
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.turned import Turned
-from headwise.viz_app.records.texts import shorten
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -27,6 +26,18 @@ Statistic = Annotated[float, BeforeValidator(lambda value: nan if value is None 
 """A number that files may have as null, which is NaN."""
 SPECIAL_IDS = frozenset({0, 2, 3})
 """``<pad>``, ``<s>`` and ``</s>`` of our runs; ``<unk>`` replaces a word."""
+
+
+def shorten(text: str, longest: int = 60) -> str:
+    """Cut a text off where it has more than ``longest`` characters."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def shorten_all(texts: Sequence[str], longest: int = 40, most: int = 12) -> list[str]:
+    """Cut texts, and leave out those after the first ``most``, whose number is said at the end."""
+    more = len(texts) - most
+    said = [f"{more:,} more"] if more > 0 else []
+    return [*(shorten(text, longest) for text in texts[:most]), *said]
 
 
 @dataclass(frozen=True)

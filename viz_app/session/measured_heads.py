@@ -12,7 +12,6 @@ from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.head_ranking import head_values
 from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE, count_of
 from headwise.viz_app.measuring.batches import LeftOutCounts, encode
-from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.measuring.files import measures_path
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
 from headwise.viz_app.measuring.head_words import (
@@ -21,6 +20,7 @@ from headwise.viz_app.measuring.head_words import (
     describe_value,
     in_a_line,
 )
+from headwise.viz_app.measuring.sums import even_head
 from headwise.viz_app.measuring.wording import (
     NO_BASELINES,
     Baselines,

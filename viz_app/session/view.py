@@ -19,7 +19,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from headwise.model.validation import LONGEST_TEXT, is_too_long
 from headwise.viz_app.analysis.labels import make_visible
-from headwise.viz_app.records.texts import shorten
+from headwise.viz_app.records.trace import shorten
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.state import (
     CHOICES,

@@ -13,8 +13,7 @@ from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.components.unseen import is_in_sight
 from headwise.viz_app.figures.html import folded_text
-from headwise.viz_app.records.texts import shorten_all
-from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.records.trace import Trace, shorten_all
 from headwise.viz_app.session.caches import Beam, trace_of, translation_of
 from headwise.viz_app.session.download import show_download_menu
 from headwise.viz_app.session.lessons import answered, goes_on_at, open_step, served_lessons

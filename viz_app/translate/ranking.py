@@ -16,8 +16,8 @@ from headwise.viz_app.analysis.head_ranking import correlation_in_words, rank_he
 from headwise.viz_app.analysis.labels import KIND_NAMES, NO_SUM_NOTE, OFF_NOTE
 from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.figures.heads import cost_map
-from headwise.viz_app.measuring.even import MeasuredSentence, measure_sentence
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION
+from headwise.viz_app.measuring.sums import MeasuredSentence, measure_sentence
 from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Trace

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -87,12 +87,6 @@ def test_word_grid_merges_tokens(trace: Trace) -> None:
     together = grid.apply(np.arange(20, dtype=np.float32).reshape(1, 4, 5))
     assert together.tolist() == [[[0, 3, 3, 4], [7.5, 18, 10.5, 11.5], [15, 33, 18, 19]]]
     assert [grid.column_of(token) for token in range(5)] == [0, 1, 1, 2, 3]
-
-
-def test_a_grid_is_named_by_its_axes(trace: Trace) -> None:
-    grid = make_grid(trace, "cross")
-    of_one = replace(grid, rows=grid.rows[:1])
-    assert of_one.said == f"1 row ({grid.row_title}) and 5 columns ({grid.column_title})"
 
 
 # Without special tokens

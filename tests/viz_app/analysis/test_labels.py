@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwise.model.interface import Kind
@@ -56,6 +56,7 @@ def test_a_hypothesis_is_written_from_where_it_parts(other: str, expected: str) 
     assert from_where_they_part("el gato ve un perro", other) == expected
 
 
+@settings(max_examples=30)
 @given(st.text(min_size=1))
 def test_no_control_or_format_character_is_left(text: str) -> None:
     seen = make_visible(text)

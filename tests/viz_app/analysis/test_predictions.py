@@ -9,15 +9,9 @@ import pytest
 import torch
 
 from headwise.model.decoding.translation import nucleus
-from headwise.viz_app.analysis.predictions import (
-    agreement,
-    close_positions,
-    entropy,
-    read_lens,
-    sampled,
-)
+from headwise.viz_app.analysis.predictions import agreement, close_positions, read_lens, sampled
 from headwise.viz_app.records.trace import Tokens, Trace, Word
-from tests.floats import assert_near, near
+from tests.floats import assert_near
 
 
 def test_lens_by_hand(trace: Trace) -> None:
@@ -67,11 +61,6 @@ def test_without_top_k_it_is_what_decoding_draws_from(temperature: float, top_p:
     given = logits[0].log_softmax(-1).numpy()
     found = sampled(given, temperature=temperature, top_k=0, top_p=top_p)
     assert_near(found, expected, size=np.abs(given).max() / temperature)
-
-
-def test_entropy_is_the_logarithm_of_how_many_are_alike() -> None:
-    assert entropy(np.array([0.25, 0.25, 0.25, 0.25, 0])) == near(np.log(4))
-    assert entropy(np.array([1.0, 0])) == 0
 
 
 def test_close_positions_have_two_tokens_of_almost_the_same_probability(trace: Trace) -> None:

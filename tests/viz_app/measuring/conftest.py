@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 import torch
@@ -46,12 +45,6 @@ def float64_by_default() -> Iterator[None]:
 def sentences(tokenizers: TokenizerPair) -> list[EncodedPair]:
     """``PAIRS``, which differ in length on both sides."""
     return list(encode(PAIRS, tokenizers, max_length=31, left_out=LeftOutCounts()))
-
-
-@pytest.fixture(scope="session")
-def many_sentences(sentences: list[EncodedPair]) -> list[EncodedPair]:
-    """Each of ``sentences`` eight times over: every resample of them has some."""
-    return [replace(each, number=place) for place, each in enumerate(sentences * 8)]
 
 
 @pytest.fixture

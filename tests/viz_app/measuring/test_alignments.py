@@ -14,7 +14,7 @@ from headwise.model.files import CheckpointError
 from headwise.model.tokenizer import Tokenizer, WordTokenizer
 from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.measuring import align
-from headwise.viz_app.measuring.align import AlignArguments, main, symmetrise, words_of
+from headwise.viz_app.measuring.align import AlignArguments, main, words_of
 from headwise.viz_app.measuring.alignments import (
     Alignments,
     Links,
@@ -22,11 +22,11 @@ from headwise.viz_app.measuring.alignments import (
     format_links,
     parse_links,
     read_alignments,
+    symmetrise,
     with_reference,
     write_alignments,
 )
-from headwise.viz_app.measuring.directions import combine
-from headwise.viz_app.measuring.head_alignments import PairLinks
+from headwise.viz_app.measuring.head_alignments import PairLinks, combine
 
 ALIGNMENTS = Alignments(
     corpus="valid.jsonl",

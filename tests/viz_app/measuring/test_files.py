@@ -74,28 +74,22 @@ def test_measures_survive_writing_and_reading(tmp_path: Path) -> None:
     assert replace(read, **rest) == replace(written, **rest)
 
 
-def test_file_from_before_errors_were_kept_is_read(tmp_path: Path) -> None:
-    write_measures(tmp_path, made_up_measures())
-    assert '"errors"' not in measures_path(tmp_path, 20).read_text(encoding="utf-8")
-    read = read_measures(tmp_path, 20)
-    assert (read.errors, read.even) == ({}, {})
-
-
 @pytest.mark.parametrize(
     ("row", "source_contribution"),
     [
-        (["a", 50.0, -0.25, 0.5, 1.5, 0.0], NAN),
+        (["a", 50.0, -0.25, 0.5, 1.5, 0.0], NAN),  # before the source's contribution
         (["a", 50.0, -0.25, 0.5, 1.5, 0.0, 0.75, 0.125, 0.375, 0.375, 0.0, None], 0.75),
     ],
-    ids=["before the source's contribution", "with signs of detached targets"],
 )
-def test_older_files_with_other_figures_are_read(
-    tmp_path: Path, row: list[Any], source_contribution: float
-) -> None:
+def test_older_files_are_read(tmp_path: Path, row: list[Any], source_contribution: float) -> None:
+    """Without errors and what explains scores, and with figures that are no longer there."""
     written = made_up_measures()
     write_measures(tmp_path, written)
     path = measures_path(tmp_path, 20)
     file = orjson.loads(path.read_bytes())
+    assert "errors" not in file
+    for name in SCORE_MEASURES:
+        del file["values"][name]
     file["translated"] = [row] * len(written.sentences)
     for stages in ("stages", "stage_errors"):
         file[stages] = file.get(stages, {}) | {"detached": 0.25, "detached_reference": None}
@@ -107,22 +101,12 @@ def test_older_files_with_other_figures_are_read(
     figures = {"log_probability": -0.25, "source_contribution": source_contribution}
     np.testing.assert_equal(dict(first.figures), figures)
     assert {*read.stages} == {*written.stages}
-    assert read.stage_errors == {}
-
-
-def test_file_from_before_scores_were_explained_is_read(tmp_path: Path) -> None:
-    write_measures(tmp_path, made_up_measures())
-    path = measures_path(tmp_path, 20)
-    file = orjson.loads(path.read_bytes())
-    for name in SCORE_MEASURES:
-        del file["values"][name]
-    path.write_bytes(orjson.dumps(file))
-    read = read_measures(tmp_path, 20).values
-    assert {*read} == {*MEASURES}
+    assert (read.stage_errors, read.errors, read.even) == ({}, {}, {})
+    assert {*read.values} == {*MEASURES}
     for name in SCORE_MEASURES:
         for kind in KINDS:
-            assert read[name][kind].shape == (2, 3)
-            assert np.isnan(read[name][kind]).all()
+            assert read.values[name][kind].shape == (2, 3)
+            assert np.isnan(read.values[name][kind]).all()
 
 
 def test_steps_are_listed_in_order_and_measures_replaced(tmp_path: Path) -> None:

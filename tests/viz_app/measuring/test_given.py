@@ -16,10 +16,10 @@ from headwise.model.interventions import head_costs
 from headwise.model.training.data import Pair
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.measuring import given
+from headwise.viz_app.measuring.batches import read_sentences
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.given import GivenSentences
 from headwise.viz_app.measuring.head_measures import MEASURES
-from headwise.viz_app.measuring.pasted import read_sentences
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from headwise.viz_app.measuring.tensor_files import HeadMeans, Resamples
 from tests.floats import PASS, assert_near, rounding

@@ -13,7 +13,6 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import KINDS, attention_path
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.even import even_head, measure_sentence
 from headwise.viz_app.measuring.head_measures import weight_measures
 from headwise.viz_app.measuring.heads import (
     HeadSum,
@@ -25,6 +24,7 @@ from headwise.viz_app.measuring.heads import (
     on_offset,
     on_rarest,
 )
+from headwise.viz_app.measuring.sums import even_head, measure_sentence
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near

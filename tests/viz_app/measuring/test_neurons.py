@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,15 @@ from headwise.model.checkpoint import CheckpointError
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import Seq2SeqModel
-from headwise.model.tokenizer import TokenizerPair
-from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.checkpoints import MeasureTask, read_examples
-from headwise.viz_app.measuring.neurons import measure_neurons, places_in_batch, rounded, strongest
+from headwise.viz_app.measuring.neurons import places_in_batch, rounded, strongest
 from headwise.viz_app.measuring.tensor_files import neurons_path, read_neurons, write_neurons
-from headwise.viz_app.records.measures import Sentence, StrongestPositions, StrongestSentences
+from headwise.viz_app.records.measures import StrongestPositions, StrongestSentences
 from tests.floats import PASS, near
 from tests.model.pretrained.tiny import MAKES, build
-from tests.tiny import tiny_model, write_run
 from tests.viz_app.measures import made_up_neurons
-from tests.viz_app.measuring.conftest import PAIRS
 
 OURS: dict[str, dict[str, Any]] = {"pre": {"n_encoder_layers": 3}, "post": {"norm": "post"}}
 
@@ -102,27 +96,6 @@ def test_activations_keep_as_many_bits_as_float16_has() -> None:
     assert rounded(values)[:4].tolist() == expected[:4]
     normal = torch.linspace(0.01, 8, 1001)
     assert torch.equal(rounded(normal), normal.half().float())
-
-
-def test_stacks_may_differ_in_depth(tmp_path: Path, tokenizers: TokenizerPair) -> None:
-    sizes = [side.vocab_size for side in (tokenizers.source, tokenizers.target)]
-    model = tiny_model(n_encoder_layers=3, source_vocab_size=sizes[0], target_vocab_size=sizes[1])
-    run = write_run(tmp_path / "deep", {7: model}, tokenizers)
-    stream = partial(CorpusStream, "some", "5ha")
-    task = MeasureTask(
-        run=run,
-        steps=[7],
-        open_corpus=lambda: stream(iter(PAIRS)),
-        open_text=lambda: stream(iter(PAIRS)),
-        sentences=9,
-        examples=read_examples(run, stream(iter(PAIRS))),
-        links_of=None,
-    )
-    *_, found = measure_neurons(task)
-    assert isinstance(found, StrongestSentences)
-    layers = {stack: len(each.sentence) for stack, each in found.stacks.items()}
-    assert layers == {"encoder": 3, "decoder": 2}
-    assert found.sentences == tuple(Sentence(*pair) for pair in PAIRS)
 
 
 # Files

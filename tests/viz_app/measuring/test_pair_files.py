@@ -13,13 +13,8 @@ import pytest
 
 from headwise.model.files import CheckpointError
 from headwise.model.interface import KINDS
-from headwise.viz_app.measuring.pair_files import (
-    pairs_path,
-    read_measured_pairs,
-    shipped_pairs,
-    write_pairs,
-)
-from headwise.viz_app.records.pairs import MeasuredPairs, PairScores
+from headwise.viz_app.measuring.pair_files import pairs_path, read_measured_pairs, write_pairs
+from headwise.viz_app.records.pairs import MeasuredPairs
 from tests.viz_app.pairs import made_up_pairs
 
 
@@ -68,12 +63,6 @@ def test_other_checkpoints_of_the_same_pairs_stay(tmp_path: Path) -> None:
     assert list(written(tmp_path, one(measured, 0, heads=False)).checkpoints) == [0]
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "measures").write_text("a file")
-    with pytest.raises(CheckpointError, match=r"measures: cannot be made"):
-        write_pairs(tmp_path, made_up_pairs(), (0, 20))
-
-
 def longer(content: dict[str, Any]) -> None:
     content["checkpoints"][0]["right"].append(-1.0)
 
@@ -111,16 +100,3 @@ def test_damage_is_named(
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(CheckpointError, match=rf"pairs\.json: .*{message}"):
         read_measured_pairs(tmp_path)
-
-
-def test_the_program_has_pairs_for_some_languages() -> None:
-    path = shipped_pairs("en", "es")
-    assert path is not None
-    assert path.name == "en-es.pairs.jsonl"
-    assert shipped_pairs("en", "xx") is None
-
-
-def test_scores_know_their_margins() -> None:
-    scores = PairScores(0, "", np.array([-1.0, -2.0]), np.array([-3.0, -1.5]))
-    assert scores.margins.tolist() == [2.0, -0.5]
-    assert scores.outcomes.tolist() == [1, 0]

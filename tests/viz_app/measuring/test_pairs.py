@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tyro
 
-from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import KINDS
 from headwise.model.placement import DEFAULT_PLACEMENT
 from headwise.model.training.data import DataError
@@ -217,18 +217,3 @@ def test_shipped_pairs_are_balanced(languages: str, count: int) -> None:
             assert len(reverse) == 1, pair
     for (phenomenon, more, less), times in differ.items():
         assert differ[phenomenon, less, more] == times, (phenomenon, more, less)
-
-
-@pytest.mark.parametrize("languages", SHIPPED)
-def test_preferring_what_is_frequent_is_right_in_half(languages: str) -> None:
-    """By tokens of the run, whose counts add up to a unigram language model."""
-    run = open_trained_run(languages)
-    assert run.counts is not None
-    score = np.log(np.array(run.counts.target, np.float64) + 1)
-    score -= np.log(sum(run.counts.target))
-    found = []
-    for pair in read_pairs(SENTENCES / f"{languages}.pairs.jsonl"):
-        ids = map(run.tokenizers.encode_target, (pair.right, pair.wrong))
-        right, wrong = (score[each].sum() for each in ids)
-        found.append(0.5 if right == near(wrong, size=1_000) else float(right > wrong))
-    assert 0.45 <= np.mean(found) <= 0.55

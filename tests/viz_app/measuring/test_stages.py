@@ -198,18 +198,6 @@ def test_probabilities_of_all_tokens_sum_to_one(known: LanguageModel) -> None:
             assert sum(known.probability(token, history) for token in range(V)) == near(1)
 
 
-def test_a_model_that_has_seen_nothing_finds_all_tokens_alike() -> None:
-    model = LanguageModel(V, prefix=1)
-    assert model.tokens == 0
-    assert model.log_probabilities([0, 3, 1]) == near([-math.log(V)] * 2)
-
-
-def test_a_text_has_a_log_probability_for_each_token_after_the_prefix(known: LanguageModel) -> None:
-    expected = [(2 + ONE) / 3, (1 + 2 * (1 + 2 * TWO) / 4) / 4, TWO]
-    assert known.log_probabilities([0, 1, 2, 3]) == near([math.log(p) for p in expected])
-    assert known.tokens == 4
-
-
 def test_a_longer_prefix_is_history_only() -> None:
     model = LanguageModel(V, prefix=2)
     model.learn([3, 0, 1])

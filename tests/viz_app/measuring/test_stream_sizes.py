@@ -12,7 +12,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, edit
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
-from headwise.viz_app.measuring.stream_sizes import (
+from headwise.viz_app.measuring.checkpoint_measures import (
     largest_by_chance,
     largest_numbers,
     largest_ratios,

@@ -28,9 +28,11 @@ L, H, K, D, D_FF = 2, 3, 5, 14, 23
 LAYERS = [(kind, layer) for kind in KINDS for layer in range(L)]
 MODELS = {
     "pre": {},
-    "no final norm, no biases": {"final_norm": False, "attention_bias": False},
-    "post": {"norm": "post", "final_norm": False},
-    "post, final norm, no biases": {"norm": "post", "attention_bias": False},
+    "post, no final norm, no biases": {
+        "norm": "post",
+        "final_norm": False,
+        "attention_bias": False,
+    },
     "d_k of D / h": {"n_heads": 7, "d_k": None},
 }
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +18,7 @@ from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import DecoderCache, Transformer
 from headwise.model.turned import PinnedRow, Turned
 from headwise.model.turning import turn
-from headwise.viz_app.records.trace import Check, Tokens, Trace
+from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near
 
@@ -145,13 +144,6 @@ def test_predictions_follow_from_the_logits(
     assert len(set(predictions.rank.tolist())) > 2  # likely and unlikely tokens
 
 
-def test_top_token_texts(tokenizers: TokenizerPair, trace: Trace) -> None:
-    tokens = tokenizers.target.tokens
-    top, lens = trace.predictions.top_ids, trace.predictions.lens_ids
-    assert [list(row) for row in trace.top_tokens] == [tokens(row) for row in top.tolist()]
-    assert list(trace.lens_tokens[1][2]) == tokens(lens[1, 2].tolist())
-
-
 def test_lens_norms_each_layer_as_the_last(precise: Transformer, precise_trace: Trace) -> None:
     """The last one has the prediction."""
     stream = torch.tensor(precise_trace.decoder_stream).double()
@@ -190,14 +182,6 @@ def test_target_by_text_or_ids(
     assert trace.target_text == by_ids.target_text == TARGET
     for (name, array), (_, same) in zip(trace.arrays(), by_ids.arrays(), strict=True):
         np.testing.assert_array_equal(array, same, err_msg=name)
-
-
-def test_rows_consume_tokens_and_predict_the_next(tokenizers: TokenizerPair, trace: Trace) -> None:
-    ids = tokenizers.encode_target(TARGET)
-    assert list(trace.consumed.ids) == ids[:-1]
-    assert list(trace.predicted.ids) == ids[1:]
-    assert trace.consumed.texts == ("<s>", *tokenizers.target.tokens(ids[1:-1]))
-    assert trace.predicted.texts[-1] == "</s>"
 
 
 def test_words(trace: Trace) -> None:
@@ -374,8 +358,3 @@ def test_of_two_tokens_that_differ_by_a_last_bit_the_lower_id_is_first(
     own = run_trace(speaker, tokenizers, SOURCE)
     assert set(own.predicted.ids) == {70}
     assert set(own.predictions.rank.tolist()) == {1}
-
-
-def test_check_passes_up_to_its_limit() -> None:
-    passed = [Check("name", d, 0.5).passed for d in (0.0, 0.5, 0.500001, math.inf, math.nan)]
-    assert passed == [True, True, False, False, False]

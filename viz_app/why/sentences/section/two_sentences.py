@@ -10,8 +10,7 @@ import streamlit as st
 
 from headwise.viz_app.analysis.labels import three_digits, token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
-from headwise.viz_app.records.texts import shorten
-from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.records.trace import Trace, shorten
 from headwise.viz_app.session.caches import weights_of
 from headwise.viz_app.session.errors import show_error
 from headwise.viz_app.session.inspector import Inspected, inspector
