@@ -14,12 +14,13 @@ from headwise.model.checkpoint import load_weights
 from headwise.model.interface import Head, Kind
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.composition.scores import composition
-from headwise.viz_app.heads.dictionary.means import frequent, mean_values
 from headwise.viz_app.heads.dictionary.scores import (
     WritingScores,
     copying,
+    frequent,
     lexicon_of,
     lexicon_precision,
+    mean_values,
 )
 from headwise.viz_app.measuring.files import read_measures
 

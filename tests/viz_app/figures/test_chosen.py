@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from headwise.viz_app.figures.bars import bar_chart
-from headwise.viz_app.figures.chosen import take_frames
+from headwise.viz_app.figures.bars import bar_chart, take_frames
 from headwise.viz_app.figures.theme import LIGHT
 
 

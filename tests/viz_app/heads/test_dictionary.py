@@ -16,13 +16,15 @@ from headwise.model.training.data import Pair
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import TokenValues, head_dictionary, values_in, written_logits
 from headwise.viz_app.heads.dictionary import scores
-from headwise.viz_app.heads.dictionary.means import frequent, mean_values, with_means
 from headwise.viz_app.heads.dictionary.scores import (
     Lexicon,
     WritingScores,
     copying,
+    frequent,
     lexicon_of,
     lexicon_precision,
+    mean_values,
+    with_means,
 )
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.files import read_measures

@@ -12,7 +12,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import Head
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import HeadDictionary, head_dictionary
-from headwise.viz_app.heads.dictionary.means import mean_values
+from headwise.viz_app.heads.dictionary.scores import mean_values
 from tests.viz_app.measures import SENTENCES
 from tests.viz_app.pages.driver import STEPS, Calls, Page, Start, array, table
 

@@ -17,13 +17,14 @@ from headwise.model.interface import Kind, WordSpan
 from headwise.model.masks import PADDING
 from headwise.model.readings import difference_of
 from headwise.model.transformer import Transformer
-from headwise.viz_app.why.sentences.odds import attributed_odds, patched_odds
 from headwise.viz_app.why.sentences.passes import (
     Patch,
     RecordedPass,
     Splice,
+    attributed_odds,
     patch_points,
     patched,
+    patched_odds,
     patched_translation,
     splice,
     stream_points,
@@ -109,7 +110,7 @@ def test_of_a_run_itself_every_patch_changes_nothing_and_in_a_batch_each_is_as_a
     of_itself = [*patches, Splice(whole, whole)]
     known = patched_odds(model, a, a, difference, of_itself).tolist()
     assert known == [a.odds(difference)] * len(of_itself)
-    monkeypatch.setattr("headwise.viz_app.why.sentences.odds._changes", lambda a, b, patch: True)
+    monkeypatch.setattr("headwise.viz_app.why.sentences.passes._changes", lambda a, b, patch: True)
     run = patched_odds(model, a, a, difference, of_itself).tolist()
     assert run == pytest.approx(known, abs=bound)
 

@@ -30,8 +30,8 @@ from headwise.viz_app.why.word.bars import (
     largest_bars,
     map_by_token,
 )
+from headwise.viz_app.why.word.section.asked import INSPECTOR, mark
 from headwise.viz_app.why.word.section.neurons import show_encoder_neurons
-from headwise.viz_app.why.word.section.panels import INSPECTOR, mark
 
 _MOST_BESIDE = 30
 """Source tokens of the longest sentence of which a map is drawn beside bars."""
