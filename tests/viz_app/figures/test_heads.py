@@ -259,11 +259,3 @@ def test_each_cell_has_a_click_target_and_a_selected_one_is_framed_if_it_is_draw
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, 3.5, 4.5)
     for elsewhere in ((("decoder_self", 0, 0), 20), (("cross", 0, 0), 7)):
         assert not draw(selected=elsewhere).layout.shapes
-
-
-def test_many_checkpoints_fit_and_only_some_are_labelled() -> None:
-    rows = replace(ROWS, cells=np.zeros((4, 90), np.float32), words=[[""] * 90] * 4)
-    layout = draw(rows, steps=[100 * i for i in range(90)]).layout
-    assert layout.width <= 700
-    assert layout.xaxis.tickangle == -90
-    assert 10 <= len(layout.xaxis.tickvals) <= 60

@@ -21,7 +21,7 @@ from headwise.viz_app.figures.maps import (
     similarity_map,
     vector_map,
 )
-from headwise.viz_app.figures.matrix import COLOUR_BAR, LARGEST_CELL, LEAST_SQUARE, label_width
+from headwise.viz_app.figures.matrix import COLOUR_BAR, LARGEST_CELL, label_width
 from headwise.viz_app.figures.theme import LIGHT, Theme, difference_scale, weight_scale
 
 AWKWARD = ("<b>", "&lt;", "$x$", "%{z}", "niña")
@@ -81,24 +81,11 @@ def test_cells_are_drawn_from_the_top_on_their_fixed_range(name: str) -> None:
     assert not figure.layout.shapes
 
 
-def test_the_mouse_reads_the_cell_of_a_query_or_of_a_head() -> None:
-    cell = "query %{y}<br>key %{x}<br>weight %{z:.3r}<extra></extra>"
-    assert draw_attention().data[0].hovertemplate == cell
-    assert draw_attention(query="head").data[0].hovertemplate == cell.replace("query", "head")
-
-
 def test_a_row_of_small_numbers_has_a_range_of_its_own() -> None:
     many, own = vector_map(3 * SQUARE, **TOKENS, limit=2.5, apart=(1, 0.5)).data
     np.testing.assert_array_equal(many.z, 3 * SQUARE)
     np.testing.assert_array_equal(own.z, 3 * SQUARE[[1]])
     assert (own.y, own.zmin, own.zmax) == ((1,), -0.5, 0.5)
-
-
-def test_labels_of_columns_stand_on_top_with_the_titles() -> None:
-    layout = draw_attention().layout
-    assert (layout.xaxis.side, layout.xaxis.range) == ("top", (-0.5, 2.5))
-    assert layout.xaxis.labelalias == {"0": "The", "1": "·s", "2": "&lt;/s&gt;"}
-    assert [note.text for note in layout.annotations] == [*TITLES.values()]
 
 
 @pytest.mark.parametrize(
@@ -165,20 +152,6 @@ def test_a_title_wider_than_its_few_columns_is_not_cut(title: str, columns: int)
     assert layout.margin.r == max(COLOUR_BAR, LETTER * len(title) - LARGEST_CELL * columns)
 
 
-def test_titles_stand_where_the_labels_begin_in_lines_if_the_map_is_narrow() -> None:
-    layout = draw_size(5, 3, columns=("a", "b", "c" * 30)).layout
-    places = [(a.x, a.y, a.xanchor, a.yanchor, a.yshift) for a in layout.annotations]
-    above = label_width(["c" * 30]) + 20
-    assert places == [(0, 1, "right", "bottom", None), (0, 1, "left", "top", above)]
-    assert layout.margin.t == above
-    wide, narrow = (draw_size(5, 7, column_title=WIDE, width=width).layout for width in (900, 290))
-    assert wide.annotations[1].text == WIDE
-    lines = narrow.annotations[1].text.split("<br>")
-    assert " ".join(lines) == WIDE
-    assert 0 < max(map(len, lines)) * LETTER <= 290 - narrow.margin.l
-    assert narrow.margin.t == wide.margin.t + 14 * (len(lines) - 1) > wide.margin.t
-
-
 @pytest.mark.parametrize("letter", ["x", "ש", "😀", "<"])
 def test_long_labels_are_cut_by_letters_and_take_no_more_room(letter: str) -> None:
     labels = (letter * 22, letter * 23)
@@ -229,16 +202,6 @@ def test_labels_above_squares_stand_level_where_they_fit_and_slant_elsewhere(
     assert draw_size(4, len(labels), columns=labels).layout.xaxis.tickangle == -90
 
 
-def test_a_slanted_label_of_the_last_column_has_its_room() -> None:
-    columns = ["a"] * 20 + ["extraordinary"]
-    slanted, level = (
-        draw_size(4, 21, columns=labels, square=True).layout.margin.r
-        for labels in (columns, columns[::-1])
-    )
-    beyond = LETTER * len("extraordinary") * math.cos(math.radians(60)) - LEAST_SQUARE / 2
-    assert slanted >= beyond > level
-
-
 # Size and colour bar
 
 
@@ -269,19 +232,6 @@ def test_row_heights_shrink_to_4_pixels_at_least(rows: int, columns: int, pixels
     layout = draw_size(rows, columns).layout
     row = (layout.height - layout.margin.t - layout.margin.b) / rows
     assert row == pytest.approx(pixels, abs=0.1)
-
-
-def test_the_vectors_of_a_long_sentence_all_have_labels() -> None:
-    layout = vector_map(np.zeros((46, 8)), labels=["k: a"] * 46, limit=1.0, theme=LIGHT).layout
-    assert layout.yaxis.dtick == 1
-    assert (layout.height - layout.margin.t - layout.margin.b) / 46 >= 12
-
-
-def test_the_colour_bar_names_what_is_measured_and_the_ends_of_the_range() -> None:
-    share, difference = draw_attention(measured="share"), draw_difference()
-    bars = [figure.data[0].colorbar for figure in (share, difference)]
-    assert [bar.title.text for bar in bars] == ["share (√ scale)", "difference"]
-    assert [bar.tickvals for bar in bars] == [(0, 0.1, 0.25, 0.5, 1), (-1, -0.5, 0, 0.5, 1)]
 
 
 # Masks
