@@ -135,32 +135,27 @@ def test_bars_go_down_with_what_is_written_beside_them(limit: float | None, coun
     assert notes == ([*enumerate(texts)] if limit else [])
 
 
-@pytest.mark.parametrize(
-    ("values", "limit", "written"),
-    [
+def test_values_are_written_with_the_digits_that_their_scale_needs() -> None:
+    """What is small is not nothing, and a small scale has more digits."""
+    for values, limit, written in (
         ((0.91234, 0.5), None, ("0.912", "0.500")),
-        ((1.5, 0.0006, 0.0004), 2.0, ("+1.50", "+0.001", "&lt;0.001")),
-        ((-0.0004, 0.0), 2.0, ("&gt;-0.001", "0")),  # small, but not nothing
-        ((0.0142, -0.00002), 0.02, ("+0.0142", "&gt;-0.0001")),  # a small scale has more digits
-    ],
-)
-def test_values_are_written_with_the_digits_that_their_scale_needs(
-    values: tuple[float, ...], limit: float | None, written: tuple[str, ...]
-) -> None:
-    figure = bar_chart(["a"] * len(values), values, theme=LIGHT, limit=limit)
-    assert figure.data[0].text == written
+        ((1.5, 0.0006, 0.0004, 0.0), 2.0, ("+1.50", "+0.001", "&lt;0.001", "0")),
+        ((0.0142, -0.00002), 0.02, ("+0.0142", "&gt;-0.0001")),
+    ):
+        figure = bar_chart(["a"] * len(values), values, theme=LIGHT, limit=limit)
+        assert figure.data[0].text == written
 
 
-@pytest.mark.parametrize("marked", [None, 0, 2])
-def test_one_bar_may_be_marked(theme: Theme, marked: int | None) -> None:
-    bars = bar_chart(LABELS, VALUES, theme=theme, marked=marked).data[0]
-    accent = [place for place, colour in enumerate(bars.marker.color) if colour == theme.accent]
-    assert accent == ([] if marked is None else [marked])
-    signed = bar_chart(LABELS, VALUES, theme=theme, limit=1.0, marked=marked)
-    frames = [(each.y0, each.y1) for each in signed.layout.shapes if each.name == "mark"]
-    assert frames == ([] if marked is None else [(marked - 0.5, marked + 0.5)])
+def test_one_bar_may_be_marked(theme: Theme) -> None:
     low, high = theme.difference[1], theme.difference[-2]
-    assert signed.data[0].marker.color == (high, low, high)
+    for marked in (None, 0, 2):
+        bars = bar_chart(LABELS, VALUES, theme=theme, marked=marked).data[0]
+        accent = [place for place, colour in enumerate(bars.marker.color) if colour == theme.accent]
+        assert accent == ([] if marked is None else [marked])
+        signed = bar_chart(LABELS, VALUES, theme=theme, limit=1.0, marked=marked)
+        frames = [(each.y0, each.y1) for each in signed.layout.shapes if each.name == "mark"]
+        assert frames == ([] if marked is None else [(marked - 0.5, marked + 0.5)])
+        assert signed.data[0].marker.color == (high, low, high)
 
 
 @pytest.mark.parametrize("limit", [None, 2.0])
@@ -176,14 +171,12 @@ def test_the_whole_row_of_a_bar_gives_its_place_when_clicked(limit: float | None
     assert whole.hovertext[1] == "&lt;b&gt;"
 
 
-@pytest.mark.parametrize(
-    "values", [(1.25, -0.25), (-5.0, 7.0, -1.0), (1.5, 0.5), (12.345, 0.5), (190.0, 0.125)]
-)
-def test_values_beyond_0_and_1_have_room_beside_their_bars(values: tuple[float, ...]) -> None:
+def test_values_beyond_0_and_1_have_room_beside_their_bars() -> None:
     """Six signs of 7 pixels are a tenth of the 420 that a column has at least."""
-    low, high = bar_chart(LABELS[: len(values)], values, theme=LIGHT).layout.xaxis.range
-    assert (high - max(values)) / (high - low) >= 0.1
-    assert low == 0 if min(values) > 0 else (min(values) - low) / (high - low) >= 0.1
+    for values in ((1.25, -0.25), (-5.0, 7.0, -1.0), (1.5, 0.5), (190.0, 0.125)):
+        low, high = bar_chart(LABELS[: len(values)], values, theme=LIGHT).layout.xaxis.range
+        assert (high - max(values)) / (high - low) >= 0.1
+        assert low == 0 if min(values) > 0 else (min(values) - low) / (high - low) >= 0.1
 
 
 def test_each_dimension_has_a_bar_of_its_product_with_its_factors(theme: Theme) -> None:
