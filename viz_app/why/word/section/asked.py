@@ -30,26 +30,20 @@ from headwise.viz_app.why.word.account import MEAN, Account, run_account
 def asked_account(selection: Selection, trace: Trace) -> Account:
     """Give the account of the token of a trace that the view asks about, against its other word.
 
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the other word is no token, or the same one.
+    ``CheckpointError`` if the weights cannot be used, ``ValueError`` if the other word is no token,
+    or the same one.
     """
-    at = min(view().at, len(trace.predicted) - 1)
-    return ask_trace(run_account, selection.run, trace, at, _other_word(selection, trace, at))
+    at, chosen = min(view().at, len(trace.predicted) - 1), view().instead
+    other = None
+    if chosen == "":
+        other = _likeliest_others(trace, at)[0]
+    elif chosen != MEAN:
+        other = find_token(selection, vocabulary_of(selection, "target"), chosen)
+    return ask_trace(run_account, selection.run, trace, at, other)
 
 
 def _likeliest_others(trace: Trace, at: int) -> list[int]:
     return [id for id in trace.predictions.top_ids[at].tolist() if id != trace.predicted.ids[at]]
-
-
-def _other_word(selection: Selection, trace: Trace, at: int) -> int | None:
-    """Return the id of the word that is compared with; None for the mean of all."""
-    chosen = view().instead
-    if chosen == MEAN:
-        return None
-    if chosen == "":
-        return _likeliest_others(trace, at)[0]
-    return find_token(selection, vocabulary_of(selection, "target"), chosen)
 
 
 def choose_other_word(
@@ -117,10 +111,6 @@ TOKENS, OTHER, DIFFERENCE, ANSWER, INSPECTOR = (
     f"why-{name}" for name in ("tokens", "other", "difference", "answer", "inspector")
 )
 """The keys of the panels, in the order of the page."""
-_MARKED = (ANSWER, INSPECTOR, TOKENS)
-"""Panels that show which head is chosen, and which token is marked: the pictures first."""
-_ALL = (TOKENS, DIFFERENCE, ANSWER, INSPECTOR, OTHER)
-"""All of them; the list of all words takes a browser long, and comes after the pictures."""
 
 
 def account_panel(key: str) -> Callable[[Draw], Callable[[Selection, Trace], None]]:
@@ -146,10 +136,13 @@ def account_panel(key: str) -> Callable[[Draw], Callable[[Selection, Trace], Non
 
 
 def mark(**choices: Any) -> None:
-    """Choose a head, or mark tokens, from the callback of a click."""
-    change_view(*_MARKED, **choices)
+    """Choose a head, or mark tokens, from the callback of a click: the pictures come first."""
+    change_view(ANSWER, INSPECTOR, TOKENS, **choices)
 
 
 def ask(**choices: Any) -> None:
-    """Ask about another word, from the callback of a click."""
-    change_view(*_ALL, **choices)
+    """Ask about another word, from the callback of a click.
+
+    The list of all words takes a browser long, and comes after the pictures.
+    """
+    change_view(TOKENS, DIFFERENCE, ANSWER, INSPECTOR, OTHER, **choices)

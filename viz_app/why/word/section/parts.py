@@ -46,7 +46,7 @@ from headwise.viz_app.why.word.section.asked import (
     compared_words,
     mark,
 )
-from headwise.viz_app.why.word.section.heads import bars_and_map, has_room_beside, show_head
+from headwise.viz_app.why.word.section.heads import bars_and_map, show_head
 
 SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Least magnitudes of a part with a bar of its own that are offered, in logits."""
@@ -71,10 +71,8 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                 "what the difference loses.",
                 **control("whole", "Whole effects"),
             )
-    with_whole = how == "bars" and with_whole
     effects = None
-    beside = has_room_beside(trace)
-    column, map_place = bars_and_map(beside=beside)
+    column, map_place = bars_and_map(trace)
     picture = column.container()
     if how == "bars":
         with column:
@@ -86,10 +84,7 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                 format_func="{:g}".format,
                 width=260,
             )
-    with picture:
-        if how == "waterfall":
-            _show_waterfall(selection, account)
-        else:
+        with picture:
             if with_whole:
                 effects = in_slices(
                     "Taking out one part after another",
@@ -98,21 +93,20 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                     stop=lambda: change_view(whole=False),
                 )
             _show_bars(selection, account, effects["decoder"] if effects else {}, smallest)
+    else:
+        sublayers = by_layer(account)
+        with picture:
+            show_figure(
+                waterfall([*sublayers], [*sublayers.values()], theme=selection.theme),
+                key="account_parts",
+                alt="The difference sublayer by sublayer",
+                name="waterfall",
+            )
+            st.caption(f"{DIRECT} Heads of a sublayer are added up.")
     with map_place:
-        show_head(selection, trace, account, beside=beside)
+        show_head(selection, trace, account)
         if effects is not None:
             _show_encoder_wholes(selection, account, effects["encoder"], smallest)
-
-
-def _show_waterfall(selection: Selection, account: Account) -> None:
-    sublayers = by_layer(account)
-    show_figure(
-        waterfall([*sublayers], [*sublayers.values()], theme=selection.theme),
-        key="account_parts",
-        alt="The difference sublayer by sublayer",
-        name="waterfall",
-    )
-    st.caption(f"{DIRECT} Heads of a sublayer are added up.")
 
 
 def _whole_effects(
