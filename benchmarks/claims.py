@@ -45,12 +45,13 @@ from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.api.alignments import align
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.composition.scores import composition
-from headwise.viz_app.heads.dictionary.means import frequent, mean_values
 from headwise.viz_app.heads.dictionary.scores import (
     WritingScores,
     copying,
+    frequent,
     lexicon_of,
     lexicon_precision,
+    mean_values,
 )
 from headwise.viz_app.lessons.question import first_difference
 from headwise.viz_app.measuring.alignments import Links, format_links, read_alignments

@@ -18,7 +18,7 @@ from headwise.viz_app.core.record import TABLES, check_out
 from headwise.viz_app.core.written import head_dictionary, values_here
 from headwise.viz_app.heads.composition.paths import path
 from headwise.viz_app.heads.composition.scores import composition
-from headwise.viz_app.heads.dictionary.means import frequent, mean_values
+from headwise.viz_app.heads.dictionary.scores import frequent, mean_values
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.report import writer_for
 from headwise.viz_app.trace.saved import read_trace

@@ -13,8 +13,7 @@ from headwise.model.files import write_bytes
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.core.record import check_out
-from headwise.viz_app.why.sentences.patches import MOST_SECONDS
-from headwise.viz_app.why.sentences.texts import patch_texts
+from headwise.viz_app.why.sentences.patches import MOST_SECONDS, patch_texts
 
 _LOG = logging.getLogger(__name__)
 

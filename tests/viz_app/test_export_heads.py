@@ -16,7 +16,7 @@ from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import head_dictionary
 from headwise.viz_app.export import COMPUTED, ExportArguments, main
 from headwise.viz_app.heads.composition.scores import composition
-from headwise.viz_app.heads.dictionary.means import mean_values
+from headwise.viz_app.heads.dictionary.scores import mean_values
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.trace.sentence import run_trace
 from tests.viz_app.measures import SENTENCES, made_up_measures

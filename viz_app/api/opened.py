@@ -25,16 +25,15 @@ from headwise.viz_app.core.written import HeadDictionary, head_dictionary
 from headwise.viz_app.heads.alike.maps import AlikeHeads, heads_alike
 from headwise.viz_app.heads.composition.paths import PathEffects, path
 from headwise.viz_app.heads.composition.scores import Composition, composition
-from headwise.viz_app.heads.dictionary.means import mean_values
+from headwise.viz_app.heads.dictionary.scores import mean_values
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.report import to_notebook, writer_for
 from headwise.viz_app.trace import saved
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.why.sentences.patches import MOST_SECONDS
+from headwise.viz_app.why.sentences.patches import MOST_SECONDS, patch_texts
 from headwise.viz_app.why.sentences.patching import Patching
-from headwise.viz_app.why.sentences.texts import patch_texts
 from headwise.viz_app.why.word.account import Account, WholeEffects, run_account, word_to_compare
 from headwise.viz_app.why.word.effects import run_contributions, run_whole_effects
 
@@ -342,7 +341,7 @@ class OpenedCheckpoint(Checkpoint):
     ) -> Patching:
         """Say what of another sentence brings its answer back, put into this one.
 
-        ``help(headwise.viz_app.why.sentences.texts.patch_texts)`` has the arguments and errors.
+        ``help(headwise.viz_app.why.sentences.patches.patch_texts)`` has the arguments and errors.
         """
         return patch_texts(
             self.model,

@@ -10,7 +10,7 @@ import streamlit as st
 from headwise.viz_app.components.assets import sent_value
 from headwise.viz_app.components.heat_map import heat_map
 from headwise.viz_app.components.printing import printed_width
-from headwise.viz_app.figures.chosen import take_frames
+from headwise.viz_app.figures.bars import take_frames
 from headwise.viz_app.session.selection import current_theme
 from headwise.viz_app.session.view import WHOLE_PAGE, change_view, control, session, view
 

@@ -11,7 +11,7 @@ from headwise.viz_app.session.target import choose_trace
 from headwise.viz_app.session.widgets import choose_one
 from headwise.viz_app.why.sentences.section.pair import files_of_patching
 from headwise.viz_app.why.sentences.section.two_sentences import show_two_sentences
-from headwise.viz_app.why.turn.section.turn_heads import show_turn_heads
+from headwise.viz_app.why.turn import show_turn_heads
 from headwise.viz_app.why.word.section.parts import files_of_account
 from headwise.viz_app.why.word.section.this_word import show_this_word
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-import pytest
 from PIL import Image
 
 from headwise.model.interface import Kind
@@ -227,26 +226,21 @@ def test_rows_stand_below_the_name_of_their_kind_and_cells_without_a_value_are_g
     assert grey.colorscale[-1][1] == DARK.masked
 
 
-@pytest.mark.parametrize(
-    ("values", "ends", "written"),
-    [
-        ("share", (0, 1), None),
-        ("signed", (-3.6, 3.6), ("-3.6", "-0.9", "0", "+0.9", "+3.6")),
-        ("amount", (0, 3.6), ("0", "0.36", "0.9", "1.8", "3.6")),
-    ],
-)
-def test_scales_fit_the_range_of_the_measure(
-    values: MeasureRange, ends: tuple[float, float], written: tuple[str, ...] | None
-) -> None:
-    drawn = draw(replace(ROWS, cells=4 * ROWS.cells), values=values).data[0]
-    assert (drawn.zmin, drawn.zmax) == near(ends, dtype=np.float32, operations=1)
-    assert drawn.colorbar.ticktext == written
-    colours = LIGHT.difference if values == "signed" else LIGHT.weights
-    assert [colour for _, colour in drawn.colorscale] == list(colours)
-    nothing = draw(replace(ROWS, cells=ROWS.cells * 0), values=values).data[0]
-    assert nothing.zmax == 1
-    if values == "signed":  # the middle is 0, and a third of the way out is at a ninth of the range
-        assert [at for at, _ in drawn.colorscale][3:5] == near([0.5, 0.5 + 1 / 18])
+def test_scales_fit_the_range_of_the_measure() -> None:
+    ranges: dict[MeasureRange, Any] = {
+        "share": ((0, 1), None),
+        "signed": ((-3.6, 3.6), ("-3.6", "-0.9", "0", "+0.9", "+3.6")),
+        "amount": ((0, 3.6), ("0", "0.36", "0.9", "1.8", "3.6")),
+    }
+    for values, (ends, written) in ranges.items():
+        drawn = draw(replace(ROWS, cells=4 * ROWS.cells), values=values).data[0]
+        assert (drawn.zmin, drawn.zmax) == near(ends, dtype=np.float32, operations=1)
+        assert drawn.colorbar.ticktext == written
+        colours = LIGHT.difference if values == "signed" else LIGHT.weights
+        assert [colour for _, colour in drawn.colorscale] == list(colours)
+        assert draw(replace(ROWS, cells=ROWS.cells * 0), values=values).data[0].zmax == 1
+        if values == "signed":  # 0 is in the middle, a third of the way out at a ninth of the range
+            assert [at for at, _ in drawn.colorscale][3:5] == near([0.5, 0.5 + 1 / 18])
 
 
 def test_each_cell_has_a_click_target_and_a_selected_one_is_framed_if_it_is_drawn() -> None:
@@ -259,11 +253,3 @@ def test_each_cell_has_a_click_target_and_a_selected_one_is_framed_if_it_is_draw
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, 3.5, 4.5)
     for elsewhere in ((("decoder_self", 0, 0), 20), (("cross", 0, 0), 7)):
         assert not draw(selected=elsewhere).layout.shapes
-
-
-def test_many_checkpoints_fit_and_only_some_are_labelled() -> None:
-    rows = replace(ROWS, cells=np.zeros((4, 90), np.float32), words=[[""] * 90] * 4)
-    layout = draw(rows, steps=[100 * i for i in range(90)]).layout
-    assert layout.width <= 700
-    assert layout.xaxis.tickangle == -90
-    assert 10 <= len(layout.xaxis.tickvals) <= 60

@@ -1,22 +1,23 @@
-"""What is HTML: rows of tokens, and a map before Plotly can draw it."""
+"""What is HTML: rows of tokens, batches, the lens, the tree of modules, settings."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
 import numpy as np
 import pytest
 
-from headwise.viz_app.figures.html import lens_table, padding_rows, scale_legend, token_row
-from headwise.viz_app.figures.theme import (
-    LIGHT,
-    Theme,
-    difference_scale,
-    text_on_weight,
-    weight_colour,
+from headwise.viz_app.figures.html import (
+    comparison_table,
+    lens_table,
+    module_tree_html,
+    padding_rows,
+    token_row,
 )
+from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
+from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.trace import HookSummary
 
 
 def texts(table: Element) -> list[list[str]]:
@@ -52,19 +53,6 @@ def test_tokens_are_shaded_by_probabilities_which_stand_below_and_one_framed(the
         assert style(token)["background"] == weight_colour(theme, p)
         assert style(token)["color"] == text_on_weight(theme, p)
         assert token.get("title") is None
-
-
-def test_a_legend_says_that_its_scale_is_not_linear_and_what_is_masked() -> None:
-    """A weight of a quarter has the colour in the middle of the bar of roots."""
-    legend = scale_legend(LIGHT, "weight", masked=True)
-    assert re.sub("<[^>]*>", "", legend).startswith("weight (√ scale): 0  1")
-    middle = LIGHT.weights[(len(LIGHT.weights) - 1) // 2]
-    assert len(LIGHT.weights) % 2 == 0 or f"{middle} 25%" in legend
-    assert f"background:{LIGHT.masked}" in legend
-    assert "masked" not in scale_legend(LIGHT, "weight")
-    signed = scale_legend(LIGHT, "B − A", signed=True)
-    assert re.sub("<[^>]*>", "", signed) == "B − A: −1  1"
-    assert f"{difference_scale(LIGHT)[-1][1]} 100%" in signed
 
 
 # A padded batch
@@ -134,3 +122,96 @@ def test_each_step_has_a_row_and_each_layer_a_column_shaded_by_probability(theme
     for cell, p in zip(cells, P.ravel().tolist(), strict=True):
         expected = f"background:{weight_colour(theme, p)};color:{text_on_weight(theme, p)}"
         assert cell.get("style") == expected
+
+
+# The tree of modules
+
+
+def module(
+    path: str, *children: ModuleNode | HookPointNode, weights: tuple[Parameter, ...] = ()
+) -> ModuleNode:
+    return ModuleNode(path, f"title of {path}", f"what of {path}", f"f({path})", weights, children)
+
+
+def point(path: str) -> HookPointNode:
+    summary = HookSummary(path, (1, 3, 7, 1_013), -0.12345, 1234.5, -0.0004)
+    return HookPointNode(summary, f"meaning {path}")
+
+
+def example() -> ModuleNode:
+    table = module("a.table", weights=(Parameter("a.table.weight", (11, 7)),))
+    both = (Parameter("u.weight", (11, 7), "a.table.weight"), Parameter("u.bias", (5,)))
+    deep = module("a.b", module("a.b.c", point("a.b.c.x")), point("a.b.y"))
+    return module("", module("a", table, point("a.z"), deep), module("u", weights=both))
+
+
+def tree_of(root: ModuleNode, **options: int) -> Element:
+    return fromstring(module_tree_html(root, **options))
+
+
+def row_of(tree: Element, row: str) -> list[str]:
+    [found] = tree.iterfind(f".//tr[@{row}]")
+    return ["".join(cell.itertext()).strip() for cell in found]
+
+
+def test_each_module_can_be_folded_and_shows_its_title_formula_and_parameter_count() -> None:
+    for unfolded, expected in ((0, 0), (2, 2), (9, 4)):
+        opened = [
+            each.get("open") for each in tree_of(example(), unfolded=unfolded).iter("details")
+        ]
+        assert opened == [""] * expected + [None] * (4 - expected)
+    folding = list(tree_of(example()).iter("details"))
+    assert [details.get("data-module") for details in folding] == ["", "a", "a.b", "a.b.c"]
+    for details, total in zip(folding, ["82", "77", "0", "0"], strict=True):
+        path, summary = details.get("data-module"), details[0]
+        assert summary.tag == "summary"
+        wanted = [f"title of {path}", path, f"what of {path}", f"f({path})", total]
+        assert " ".join(summary.itertext()).split() == " ".join(map(str, wanted)).split()
+
+
+def test_rows_have_statistics_or_shapes_and_counts_in_the_order_of_the_model() -> None:
+    tree = tree_of(example())
+    order = [node.get("data-hook", node.get("data-module")) for node in tree.iter()]
+    assert " ".join(name for name in order if name) == "a a.table a.z a.b a.b.c a.b.c.x a.b.y u"
+    expected = [".x meaning a.b.c.x", "1 × 3 × 7 × 1,013", "-0.123", "1,234.500", "0.000", ""]
+    assert row_of(tree, "data-hook='a.b.c.x'") == expected
+    assert row_of(tree, "data-module='a.table'") == [
+        ".table f(a.table)",
+        "11 × 7",
+        "",
+        "",
+        "",
+        "77",
+    ]
+    name, shape, *_, count = row_of(tree, "data-module='u'")
+    assert name == "u f(u); tied to a.table.weight, counted there"
+    assert (shape, count) == ("11 × 7 + 5", "5")
+
+
+# Settings beside others
+
+
+def test_values_that_differ_from_the_first_are_marked_and_so_is_their_row() -> None:
+    rows = [
+        ("norm", ["pre", "pre", "post"], "order"),
+        ("heads", ["3", "3", "3"], "shapes"),
+        ("d_k", ["5", "7", "11"], ""),
+    ]
+    table = fromstring(comparison_table(["own", "a", "b"], rows))
+    assert texts(table) == [
+        ["setting", "own", "a", "b"],
+        ["≠ normorder", "pre", "pre", "≠ post"],
+        ["headsshapes", "3", "3", "3"],
+        ["≠ d_k", "5", "≠ 7", "≠ 11"],
+    ]
+    kinds = [[cell.get("class") for cell in row][1:] for row in table.findall(".//tbody/tr")]
+    assert kinds == [["own", "same", "other"], ["own", "same", "same"], ["own", "other", "other"]]
+
+
+def test_no_text_is_read_as_html(markup: str) -> None:
+    leaf = ModuleNode(markup, markup, markup, markup, (Parameter("w", (2,), markup),), ())
+    hook = HookPointNode(HookSummary(markup, (1,), 0, 0, 0), markup)
+    tree = tree_of(ModuleNode(markup, markup, markup, markup, (), (leaf, hook)))
+    assert not list(tree.iter("script"))
+    assert tree[0].get("data-module") == markup
+    assert [title.text for title in tree.iterfind(".//span[@class='title']")] == [markup]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,14 +106,6 @@ def test_columns_are_those_of_the_matrix(steps: list[int]) -> None:
     assert (below.margin.l, below.margin.r) == (matrix.margin.l, matrix.margin.r)
     for name in ("range", "tickvals", "ticktext", "tickangle"):
         assert below.xaxis[name] == matrix.xaxis[name]
-
-
-def test_colours_of_many_charts_begin_again_and_equal_values_have_a_range() -> None:
-    charts = [replace(CHRF, values=[value] * 3) for value in (0.0, 5.0)]
-    figure = stage_charts([*charts, *[CHRF] * 5], steps=STEPS, theme=LIGHT, marked=0)
-    assert [line.line.color for line in figure.data] == [*LIGHT.series, LIGHT.series[0]]
-    for axis, value in ((figure.layout.yaxis, 0), (figure.layout.yaxis2, 5)):
-        assert axis.range[0] < value < axis.range[1]
 
 
 # Positions

@@ -16,13 +16,15 @@ from headwise.model.training.data import Pair
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import TokenValues, head_dictionary, values_in, written_logits
 from headwise.viz_app.heads.dictionary import scores
-from headwise.viz_app.heads.dictionary.means import frequent, mean_values, with_means
 from headwise.viz_app.heads.dictionary.scores import (
     Lexicon,
     WritingScores,
     copying,
+    frequent,
     lexicon_of,
     lexicon_precision,
+    mean_values,
+    with_means,
 )
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.files import read_measures
@@ -222,20 +224,17 @@ def made_up(kind: Kind, value: float, chance: float, error: float) -> WritingSco
     return WritingScores(kind, *found, tokens=100)
 
 
-@pytest.mark.parametrize(
-    ("value", "chance", "error", "said"),
-    [
+def test_copying_is_said_above_chance() -> None:
+    for value, chance, error, said in (
         (0.97, 0.6, 0.01, "it copies what it reads"),
         (0.97, 0.96, 0.01, "it neither copies nor suppresses"),
         (0.7, 0.5, 0.01, "it neither copies nor suppresses"),
         (0.12, 0.5, 0.01, "it suppresses what it reads"),
         (0.12, 0.13, 0.1, "it neither copies nor suppresses"),
-    ],
-)
-def test_copying_is_said_above_chance(value: float, chance: float, error: float, said: str) -> None:
-    found = made_up("decoder_self", value, chance, error).said(Head("decoder_self", 0, 1))
-    assert found.startswith(said)
-    assert f"{value - chance:+.2f} ± {error:.2f}" in found
+    ):
+        found = made_up("decoder_self", value, chance, error).said(Head("decoder_self", 0, 1))
+        assert found.startswith(said)
+        assert f"{value - chance:+.2f} ± {error:.2f}" in found
 
 
 def test_precision_has_its_interval_and_chance() -> None:

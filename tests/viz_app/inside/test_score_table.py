@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -26,12 +25,8 @@ def parts(
 ) -> ScoreParts:
     """Parts of one number each: of the query by part, of the keys by part and key; scale 2."""
     return ScoreParts(
-        query_parts=MappingProxyType(
-            {name: np.array([value]) for name, value in zip(NAMES, query, strict=True)}
-        ),
-        key_parts=MappingProxyType(
-            {name: np.array(values)[:, None] for name, values in zip(NAMES, keys, strict=True)}
-        ),
+        query_parts={name: np.array([value]) for name, value in zip(NAMES, query, strict=True)},
+        key_parts={name: np.array(of)[:, None] for name, of in zip(NAMES, keys, strict=True)},
         scale=2.0,
         relative=None if relative is None else np.array(relative),
         scores=np.zeros(2),
@@ -63,6 +58,11 @@ def test_against_the_mean_key_what_all_keys_share_is_nothing() -> None:
     assert found.cells.tolist() == [[-2, -2, 0], [-8, -8, 0], [-1, -1, 0]]
     assert found.relative == 1.5
     assert found.total == near(-20.5)
+    alone = score_table(parts(QUERY, [values[:1] for values in KEYS]), 0, against_mean=True)
+    said = "The score less the row's mean is 0, and so is each of its terms."
+    assert score_sentence(alone) == said  # of a key that is the only one
+    with pytest.raises(ValueError, match="key: expected 0 to 1, got 2"):
+        score_table(parts(QUERY, KEYS), 2)
 
 
 def test_what_the_encoder_wrote_into_a_key_is_told_from_the_decoder() -> None:
@@ -85,17 +85,14 @@ def test_the_largest_terms_are_named_with_their_share() -> None:
     )
 
 
-CELLS = np.array([[3.0, 2.0], [0.5, 1.0]])
-
-
 def test_terms_are_summed_by_word_or_place() -> None:
     """Of the nine cells above; nothing is said of what is 0."""
     told = word_or_place(score_table(parts(QUERY, KEYS), 1))
     assert told == "By word or place: token × token +6.00, with what layers wrote +54.00, " + (
         "with biases +17.00."
     )
-    both = ScoreTable(False, ("token", "position"), ("token", "position"), CELLS, None, "", 3.0)
-    assert word_or_place(both) == (
+    names, cells = ("token", "position"), np.array([[3.0, 2.0], [0.5, 1.0]])
+    assert word_or_place(ScoreTable(False, names, names, cells, None, "", 3.0)) == (
         "By word or place: token × token +3.00, position × position +1.00, token × position +2.50."
     )
 
@@ -108,14 +105,3 @@ def test_terms_that_cancel_have_no_share() -> None:
         "token × biases, and -5.40 the other 6 together. Terms cancel: their magnitudes sum to "
         "11.40, so that none has a share of the score."
     )
-
-
-def test_of_a_key_that_is_the_only_one_nothing_is_left_but_the_mean() -> None:
-    alone = score_table(parts(QUERY, [values[:1] for values in KEYS]), 0, against_mean=True)
-    told = score_sentence(alone)
-    assert told == "The score less the row's mean is 0, and so is each of its terms."
-
-
-def test_a_key_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ValueError, match="key: expected 0 to 1, got 2"):
-        score_table(parts(QUERY, KEYS), 2)

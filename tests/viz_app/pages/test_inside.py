@@ -22,12 +22,10 @@ from headwise.viz_app.trace.layer import run_layer_trace
 from tests.floats import near
 from tests.viz_app.pages.driver import (
     CATS,
-    DOG,
     Page,
     Start,
     array,
     assert_drawn,
-    open_page,
     patch_views,
     record_calls,
     shown,
@@ -37,7 +35,7 @@ from tests.viz_app.pages.driver import (
 )
 
 PAGE = "inside"
-K, D, D_FF, H = 5, 14, 23, 3
+K, D_FF = 5, 23
 
 
 class Place(NamedTuple):
@@ -75,25 +73,15 @@ class Whole:
     def __init__(self, app: Page) -> None:
         """Open the steps."""
         self.charts: dict[str, Any] = {}
-        self.framed: list[dict[str, Any]] = []
         self.captions: list[str] = []
         self.formulas: list[str] = []
         for step in get_args(get_type_hints(InsideChoices)["inside"]):
             app.choose(inside=step)
             self.charts |= app.charts
-            if step == "scores":
-                self.framed = app.frames("stages")
             for each in app.caption:
                 self.captions += map(unescaped, (each.value, each.proto.help))
             self.formulas += [each.value.strip("$\n ") for each in app.latex]
         app.choose(inside="scores")
-
-
-@pytest.fixture(scope="module")
-def whole(run_root: Path) -> Whole:
-    """The page as it opens, all its steps, for all who only read it."""
-    with pytest.MonkeyPatch.context() as patch:
-        return Whole(open_page(PAGE, run_root, patch, {}))
 
 
 def labels(app: Page | Whole, key: str, axis: str = "y") -> list[str]:
@@ -103,12 +91,6 @@ def labels(app: Page | Whole, key: str, axis: str = "y") -> list[str]:
     written = layout.get("ticktext") or [alias[place] for place in sorted(alias, key=int)]
     assert not set("<>$") & set("".join(written))
     return [unescape(label) for label in written]
-
-
-def caption(page: Whole, beginning: str) -> str:
-    """Return the caption that begins like this, as people read it."""
-    [found] = {each for each in page.captions if each.startswith(beginning)}
-    return found
 
 
 def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> Whole:
@@ -160,7 +142,7 @@ def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> Whole
     colours = drawn["shares"][0]["marker"]["color"]
     assert [at for at, c in enumerate(colours) if colours.count(c) == 1] == [place.head - 1]
 
-    [frame] = page.framed
+    [frame] = app.frames("stages")
     assert (frame["x0"], frame["x1"]) == (key - 0.5, key + 0.5)
     grey = [array(crossed["z"])[0].tolist() for crossed in drawn["stages"][2:]]
     assert grey == ([] if allowed.all() else [(~allowed).tolist()])
@@ -182,12 +164,66 @@ def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> Whole
 
 
 def test_it_starts_at_the_first_query_and_its_heaviest_key(start: Start, run: TrainedRun) -> None:
+    """What is said of the distance from the model is as small as float32 lets it be."""
     opened, trace = start(), traced(run)
-    expect_page(opened, run, trace, Place())
+    page = expect_page(opened, run, trace, Place())
     assert not opened.warning
     options = opened.widget("query").options
     assert options == [f"{i + 1}: {row}" for i, row in enumerate(make_grid(trace, "cross").rows)]
     assert opened.widget("key").options[1:3] == ["2: cat", "3: ·s"]
+    assert labels(page, "stages") == ["q · k", "÷ √5 = 2.24", "masked", "softmax: weight"]
+    for x, key, name, formula in (
+        ("x", "residual_attention", "Attention", page.formulas[5]),
+        ("z", "residual_feed_forward", "FFN", page.formulas[7]),
+    ):
+        assert labels(page, key) == [x, f"LayerNorm({x})", name, "what goes on"]
+        assert formula == rf"{x} + \mathrm{{{name}}}(\mathrm{{LayerNorm}}({x}))"
+    [said] = {each for each in page.captions if each.startswith("From what entered the layer")}
+    distances = re.findall(r"([a-z -]+) (\de[+-]\d+|0)(?=[,.])", said.replace("−", "-"))
+    assert len(distances) == 9
+    assert [name for name, distance in distances if float(distance) > 1e-4] == []
+
+
+def test_norms_after_the_sums_and_no_biases(start: Start, post_norm: TrainedRun) -> None:
+    place = Place("decoder_self", 1, 2, 3)
+    app = start(post_norm.folder.parent, q=CATS, **place.address)
+    page = expect_page(app, post_norm, traced(post_norm), place)
+    assert labels(page, "parts") == ["head 1", "head 2", "head 3", "sum"]
+    for key, x, name in (
+        ("residual_attention", "x", "Attention"),
+        ("residual_feed_forward", "z", "FFN"),
+    ):
+        assert labels(page, key) == [x, name, "sum", "what goes on"]
+    assert page.formulas[7] == r"\mathrm{LayerNorm}(z + \mathrm{FFN}(z))"
+    assert "b_" not in page.formulas[0] + page.formulas[4]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place("cross", 1, 3, 5, 2),
+        Place("decoder_self", 1, 3, 2, 8),  # a key that is masked
+        Place("encoder_self", 2, 2, 11),
+    ],
+    ids=str,
+)
+def test_charts_are_of_the_chosen_head_query_and_key(
+    start: Start, run: TrainedRun, place: Place
+) -> None:
+    page = expect_page(start(**place.address), run, traced(run), place)
+    fire = int((layer_of(run, traced(run), place).feed_forward.hidden[place.query] > 0).sum())
+    assert any(f"Of the {D_FF} hidden units {fire} are" in each for each in page.captions)
+    products = array(page.charts["contributions"]["data"][0]["y"])
+    most = sorted(range(K), key=lambda i: -abs(products[i]))[:3]
+    told = f"The largest are of dimensions {', '.join(map(str, most))}, counted from 0: "
+    told += "{:+.2f}, {:+.2f}, {:+.2f}, of all magnitudes {:.2f}."
+    share = np.abs(products[most]).sum() / np.abs(products).sum()
+    assert any(each.endswith(shown(told, *products[most], share)) for each in page.captions)
+    limit = float(
+        np.quantile(np.abs(array(page.charts["residual_attention"]["data"][0]["z"])), 0.98)
+    )
+    drawn = page.charts["residual_attention"]["data"][0]["zmax"]
+    assert drawn == near(limit, dtype=np.float32, operations=4)
 
 
 @pytest.mark.parametrize(("kind", "row"), [("cross", 2), ("decoder_self", 2), ("encoder_self", 0)])
@@ -197,153 +233,25 @@ def test_it_starts_at_the_step_chosen_elsewhere(start: Start, kind: Kind, row: i
     assert app.address["query"] == str(row)
 
 
-def test_rows_and_formulas_are_those_of_the_model(whole: Whole) -> None:
-    assert labels(whole, "shares") == ["head 1", "head 2", "head 3", "b_O"]
-    assert labels(whole, "parts") == ["head 1", "head 2", "head 3", "b_O", "sum"]
-    assert labels(whole, "stages") == ["q · k", "÷ √5 = 2.24", "masked", "softmax: weight"]
-    found, norm = whole.formulas, r"\mathrm{LayerNorm}"
-    for x, key, name, formula in (
-        ("x", "residual_attention", "Attention", found[5]),
-        ("z", "residual_feed_forward", "FFN", found[7]),
-    ):
-        assert labels(whole, key) == [x, f"LayerNorm({x})", name, "what goes on"]
-        assert formula == rf"{x} + \mathrm{{{name}}}({norm}({x}))"
-    assert r"q &= r\,W_Q + b_Q" in found[0]
-    assert r"v_j &= y_j W_V + b_V" in found[0]
-    assert r"C\,W_O + b_O \\" in found[4]
-    assert r"\mathrm{head}_{3})" in found[4]
-    assert r"\mathrm{FFN}(s)" in found[6]
-
-
-def test_norms_after_the_sums_and_no_biases(start: Start, post_norm: TrainedRun) -> None:
-    place = Place("decoder_self", 1, 2, 3)
-    app = start(post_norm.folder.parent, q=CATS, **place.address)
-    page = expect_page(app, post_norm, traced(post_norm), place)
-    assert labels(page, "shares") == ["head 1", "head 2", "head 3"]
-    assert labels(page, "parts") == ["head 1", "head 2", "head 3", "sum"]
-    found, norm = page.formulas, r"\mathrm{LayerNorm}"
-    assert not [formula for formula in (found[0], found[4]) if "b_" in formula]
-    for x, key, name, formula in (
-        ("x", "residual_attention", "Attention", found[5]),
-        ("z", "residual_feed_forward", "FFN", found[7]),
-    ):
-        assert labels(page, key) == [x, name, "sum", "what goes on"]
-        assert formula == rf"{norm}({x} + \mathrm{{{name}}}({x}))"
-    assert len([c for c in page.captions if "the paper's order; the norm has ε = 1e-05" in c]) == 2
-    assert not [c for c in page.captions if "pre-norm" in c]
-
-
-def test_vectors_that_are_compared_have_one_scale(whole: Whole) -> None:
-    """No larger than their largest number; of streams, what 98 of 100 numbers do not reach."""
-    drawn = {key: chart["data"][0] for key, chart in whole.charts.items()}
-    for key in ("projections", "weighted", "parts"):
-        limit = float(np.abs(array(drawn[key]["z"])).max())
-        assert drawn[key]["zmax"] == near(limit, dtype=np.float32, operations=1)
-    for key in ("residual_attention", "residual_feed_forward"):
-        limit = float(np.quantile(np.abs(array(drawn[key]["z"])), 0.98))
-        assert drawn[key]["zmax"] == near(limit, dtype=np.float32, operations=4)
-
-
-def test_it_says_how_far_all_is_from_what_the_model_computed(whole: Whole) -> None:
-    said = caption(whole, "From what entered the layer")
-    distances = re.findall(r"([a-z -]+) (\de[+-]\d+|0)(?=[,.])", said.replace("−", "-"))
-    assert len(distances) == 9
-    assert [name for name, distance in distances if float(distance) > 1e-4] == []
-
-
-@pytest.mark.parametrize(
-    ("place", "x", "y", "masked"),
-    [
-        (
-            Place("cross", 1, 3, 5, 2),
-            "the stream after the layer's self-attention",
-            "the encoder's output",
-            "No key is masked",
-        ),
-        (
-            Place("decoder_self", 1, 3, 2, 8),  # a key that is masked
-            "the layer's input",
-            "the same",
-            "{} later keys are masked",
-        ),
-        (Place("encoder_self", 2, 2, 11), "the layer's input", "the same", "No key is masked"),
-    ],
-    ids=str,
-)
-def test_charts_and_captions_are_of_the_chosen_head_query_and_key(
-    start: Start, run: TrainedRun, place: Place, x: str, y: str, masked: str
-) -> None:
-    app, trace = start(**place.address), traced(run)
-    page = expect_page(app, run, trace, place)
-    record, grid = layer_of(run, trace, place), make_grid(trace, place.kind)
-    query, keys = record.attention.query[place.head - 1, place.query], len(grid.columns)
-    first = caption(page, f"x is {x} at the query; r = LayerNorm(x), what attention reads of it")
-    assert f"is 1 × {D}; y, {y} at the keys, {keys} × {D}; each W {D} × {K}." in first
-    assert f"So q is 1 × {K}, keys and values are {keys} × {K}." in first
-    assert first.endswith(shown("q = ({:.2f}, {:.2f}, {:.2f}, {:.2f}, …)", *query[:4]))
-    scores = caption(page, f"q Kᵀ is (1 × {K})({K} × {keys}) = 1 × {keys}: a number a key.")
-    assert masked.format(keys - place.query - 1) in scores
-    assert "The weights sum to 1.00." in scores
-    assert f"(1 × {keys})({keys} × {K}) = 1 × {K}: (" in caption(
-        page, "Each value times its weight"
-    )
-    together = caption(page, f"(1 × {H * K})({H * K} × {D}) = 1 × {D}, the sum")
-    share = array(page.charts["shares"]["data"][0]["x"])[place.head - 1]
-    assert together.endswith(f"Head {place.head} has {share:.3f}.")
-    fed = caption(page, "s is what it reads: LayerNorm(z), of the stream z after attention. ")
-    fire = int((record.feed_forward.hidden[place.query] > 0).sum())
-    assert f"W₁ is {D} × {D_FF}, W₂ {D_FF} × {D}. Of the {D_FF} hidden units {fire} are" in fed
-    assert ("Between the two stands cross-attention" in fed) is (place.kind == "decoder_self")
-
-    products = array(page.charts["contributions"]["data"][0]["y"])
-    pair = app.widget("key").value
-    taken = caption(
-        page, f"The {K} products for “{grid.columns[pair]}” sum to {products.sum():#.3g}"
-    )
-    most = sorted(range(K), key=lambda i: -abs(products[i]))[:3]
-    told = f"The largest are of dimensions {', '.join(map(str, most))}, counted from 0: "
-    told += "{:+.2f}, {:+.2f}, {:+.2f}, of all magnitudes {:.2f}."
-    share = np.abs(products[most]).sum() / np.abs(products).sum()
-    assert taken.endswith(shown(told, *products[most], share))
-    for stream, key in (("x", "residual_attention"), ("z", "residual_feed_forward")):
-        said = caption(page, f"{stream} is the stream before ")
-        assert f"1 × {D} (pre-norm, not the paper's order" in said
-        rows = array(page.charts[key]["data"][0]["z"])
-        lengths = (f"{row} {{:.1f}}" for row in labels(page, key))
-        template = f"Lengths: {', '.join(lengths)}."
-        assert any(told in said for told in shown(template, *np.linalg.norm(rows, axis=1)))
-        assert said.endswith(shown("the largest number is {:.1f}.", np.abs(rows).max()))
-
-
-def test_all_of_few_keys_are_drawn(start: Start, run: TrainedRun) -> None:
-    trace = traced(run, "the dog")
-    assert len(trace.source) < 8
-    expect_page(start(q="the dog"), run, trace, Place())
-
-
 def test_a_new_choice_keeps_what_still_has_a_meaning(start: Start, run: TrainedRun) -> None:
-    trace = traced(run)
     app = start(key="11").choose(query=2)
-    expect_page(app, run, trace, Place(query=2))  # with its own heaviest key
-    app = app.choose(key=9).choose(head=2)
-    expect_page(app, run, trace, Place(head=2, query=2))
-    app = app.choose(key=9).choose(kind="decoder_self")
-    expect_page(app, run, trace, Place("decoder_self", head=2, query=2))
+    place = Place("decoder_self", head=2, query=2)
+    app = app.choose(key=9).choose(head=2).choose(kind="decoder_self")
+    expect_page(app, run, traced(run), place)  # with its own heaviest key
     app = app.choose(target=" Ella no ve el libro. ")
     own = traced(run, target=tuple(run.tokenizers.encode_target("Ella no ve el libro.")))
-    assert own.target_ids != trace.target_ids
-    expect_page(app, run, own, Place("decoder_self", head=2))
-    assert app.widget("query").label == "Query: predicted ← consumed"
-    app = app.choose(query=3, key=2).choose(sentence=DOG)
-    expect_page(app, run, traced(run, DOG), Place("decoder_self", head=2))
+    assert own.target_ids != traced(run).target_ids
+    expect_page(app, run, own, place._replace(query=0))
+    app = app.choose(query=3, key=2).choose(sentence="the dog")  # of fewer than 8 tokens
+    expect_page(app, run, traced(run, "the dog"), place._replace(query=0))
 
 
-def test_too_long_a_target_says_how_long_is_allowed(start: Start, run: TrainedRun) -> None:
+def test_too_long_a_target_says_how_long_is_allowed(start: Start) -> None:
     app = start().choose(target="el" + " el" * 40)
     (message,) = app.errors
     assert "at most 31" in message
     assert not app.charts
-    expect_page(app.choose(target=""), run, traced(run), Place())
+    assert app.choose(target="").charts
 
 
 # The score taken apart

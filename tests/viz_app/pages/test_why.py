@@ -129,8 +129,7 @@ def test_a_neuron_is_described_when_it_is_chosen(start_page: Start) -> None:
     assert "decoder_drivers_expand" not in app.charts
     neurons = drawn_bars(app, "neurons")
     app = start_page("why", **AT, feed_forward="1", neuron="5")
-    said = " ".join(unescaped(each.value) for each in app.markdown)
-    assert "Neuron 5 of layer 1 raises most" in said
+    assert any("Neuron 5 of layer 1 raises most" in each.value for each in app.markdown)
     assert "decoder_drivers_expand" in app.charts
     again = sum(drawn_bars(app, "neurons").values())
     assert sum(neurons.values()) == near(again, dtype=np.float32, size=LOGITS)
@@ -163,20 +162,15 @@ def test_the_strongest_sentences_of_a_neuron_are_shown_and_opened(
     assert "was not measured for this checkpoint" in app.captions
     [command] = [each.value for each in app.code if "--only neurons" in each.value]
     assert "--run tiny" in command
-    assert "--steps 60" in command
     write()
-    app = shown()
+    shown()
     ids = run.tokenizers.encode_target(SENTENCES[1].reference)
     consumed, predicted = (token_label(each) for each in run.tokenizers.target.tokens(ids[2:4]))
     first, second = table(lists, "strongest")
     assert first[:2] == ["-2.5", f"{predicted} ← {consumed}"]
     assert first[3] == SENTENCES[1].source
-    assert second[0] == "+1.25"
-    assert second[1].endswith(" ← <s>")
+    assert (second[0], second[1].endswith(" ← <s>")) == ("+1.25", True)
     assert second[2] == "<s> [query: Los] gatos no ven al perro. </s>"
-    marked = first[2].partition("[query: ")[2].partition("]")[0]
-    assert predicted.removeprefix("·") in marked
-    assert "in 600 sentences (six <sentences>)" in app.captions
     lists["strongest"]["on_click"]("0")
     sentence = {"sentence": SENTENCES[1].source, "target": SENTENCES[1].reference}
     assert opened == [("why", sentence | {"at": 2, "feed_forward": 2, "neuron": 5})]
@@ -209,8 +203,6 @@ def test_whole_effects_stop_and_go_on(start_page: Start, monkeypatch: pytest.Mon
 def test_whole_effects_stand_beside_direct_ones(start_page: Start) -> None:
     app = start_page("why", **AT, smallest="0.01").choose(whole=True)
     encoder = app.charts["encoder_wholes"]
-    labels = encoder["layout"]["yaxis"]["ticktext"]
-    assert any(label.startswith("Encoder self") for label in labels)
     for figure in (app.charts["account_parts"], encoder):
         texts = list(map(html.unescape, figure["data"][0]["text"]))
         found = [re.fullmatch(r"(.+) · whole ([^ ]+)( ≠)?", text) for text in texts]
@@ -294,8 +286,10 @@ def test_words_of_a_long_sentence_are_not_left_out_one_by_one(
     assert "Words are left out of sentences of at most 2" in app.captions
 
 
-def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) -> None:
-    """The lines of the parts sum to that of the difference, which is of the two words."""
+def test_every_checkpoint_is_asked_the_same(
+    start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines of the parts sum to that of the difference; a click draws the whole page."""
     app = start_page("why", **AT, answer="training", instead="mean")
     figure = app.charts["account_training"]
     names = [note["text"].partition("</span> ")[2] for note in figure["layout"]["annotations"]]
@@ -310,13 +304,7 @@ def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) 
         expected = near(account.difference, dtype=np.float32, size=LOGITS, operations=PASS)
         assert drawn[0, column] == expected
         assert drawn[1:, column].sum() == expected
-
-
-def test_a_click_on_a_checkpoint_draws_the_whole_page_at_it(
-    start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also what stands outside the panel: the slider in the frame."""
-    drawn, seen = record_calls(monkeypatch, "why", "show_figure"), list[object]()
+    figures, seen = record_calls(monkeypatch, "why", "show_figure"), list[object]()
     start_page("why", **AT, answer="training")
     patch_views(
         monkeypatch,
@@ -324,7 +312,7 @@ def test_a_click_on_a_checkpoint_draws_the_whole_page_at_it(
         clicked_value=lambda _: str(STEPS[1]),
         change_view=lambda *panels, **choices: seen.append((panels, choices)),
     )
-    drawn["account_training"]["on_select"]()
+    figures["account_training"]["on_select"]()
     assert seen == [((WHOLE_PAGE,), {"step": STEPS[1]})]
 
 
@@ -349,10 +337,3 @@ def test_the_menu_gives_what_the_command_writes(
     assert "is no token of this vocabulary" in app.errors[0]
     assert "account_parts" not in app.charts
     assert [each for each in downloads if "why" in each] == []
-    assert "headwise-tiny-60.npz" in downloads
-
-
-def test_translate_opens_it_at_the_same_step(start_page: Start) -> None:
-    app = start_page("translate", **AT, below="steps")
-    assert any(button.key == "open_why" for button in app.button)
-    assert app.widget("at").value == 2

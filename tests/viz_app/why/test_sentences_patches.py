@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -122,8 +122,7 @@ def test_a_translation_under_a_patch_has_what_is_turned_in_a(
     plain = run_trace(precise, tokenizers, A)
     assert own.target_ids != plain.target_ids
     asked = own.source, 1, "encoder_self.1.1", tokenizers.prefix
-    ids = run_patched_translation(precise, own, *asked)
-    assert ids == own.target_ids
+    assert run_patched_translation(precise, own, *asked) == own.target_ids
 
 
 @pytest.mark.parametrize("compute", [run_patching, run_attribution])
@@ -166,13 +165,9 @@ STRETCHES, TOKENS = ("x → z", "y"), ("<s>", "a")
     ("name", "long", "short"),
     [
         ("stream.encoder.0.1", "“x → z” (1) as the embedding of the encoder", "encoder 0: x → z"),
-        ("stream.encoder.1.2", "“y” (2) as layer 1 of the encoder leaves it", "encoder 1: y"),
         ("stream.decoder.2.1", "“<s>” (1) as layer 2 of the decoder leaves it", "decoder 2: <s>"),
         ("sublayer.decoder.3.cross", "Cross of layer 3 of the decoder", "decoder 3: cross"),
-        ("sublayer.encoder.1.encoder_self", "Encoder self of layer 1", "encoder 1: self"),
         ("sublayer.encoder.2.feed_forward", "Feed-forward of layer 2", "encoder 2: feed-fwd"),
-        ("encoder_self.2.1", "head Encoder self 2.1", "Encoder self 2.1"),
-        ("decoder_self.1.2", "head Decoder self 1.2", "Decoder self 1.2"),
         ("cross.3.4", "head Cross 3.4", "Cross 3.4"),
     ],
 )
@@ -201,39 +196,26 @@ def patching(
     )
 
 
-@pytest.mark.parametrize(
-    ("shares", "expected"),
-    [
+def test_the_earliest_place_is_the_first_that_suffices_for_half() -> None:
+    for shares, expected in (
         ([[0.2, 0.5], [0.9, 0.1]], (0, 1)),  # half is enough
         ([[0.2, 0.49], [0.9, 0.95]], (1, 1)),
         ([[math.nan, 0.4], [math.nan, 0.7]], (1, 1)),
         ([[0.1, -2.0], [math.nan, 0.4]], None),
-    ],
-)
-def test_the_earliest_place_is_the_first_that_suffices_for_half(
-    shares: list[list[float]], expected: tuple[int, int] | None
-) -> None:
-    found = patching(shares, shares)
-    assert found.earliest("encoder") == found.earliest("decoder") == expected
+    ):
+        found = patching(shares, shares)
+        assert found.earliest("encoder") == found.earliest("decoder") == expected
 
 
-@pytest.mark.parametrize(
-    ("same", "stack", "place", "expected"),
-    [
-        ((True, False), "encoder", (0, 1), True),
-        ((True, False), "encoder", (0, 0), False),
-        ((True, False), "encoder", (1, 1), False),
-        ((False, False), "encoder", (0, 1), False),  # the other one differs as well
-        ((True, False), "decoder", (1, 1), True),
-        ((True, False), "decoder", (1, 0), False),
-        ((True, False), "decoder", (0, 1), False),
-    ],
-)
-def test_what_restores_all_by_construction_is_known(
-    same: tuple[bool, ...], stack: str, place: tuple[int, int], expected: bool
-) -> None:
-    shares = [[0.0, 0.0], [0.0, 0.0]]
-    assert patching(shares, shares, same).by_construction(stack, place) == expected
+def test_what_restores_all_by_construction_is_known() -> None:
+    """The embedding of the only token that differs, and the decoder's end at the last step."""
+    shares, places = [[0.0, 0.0], [0.0, 0.0]], [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for same, stack, expected in (
+        *(((True, False), "encoder", [(0, 1)]), ((False, False), "encoder", [])),
+        ((True, False), "decoder", [(1, 1)]),
+    ):
+        found = patching(shares, shares, same)
+        assert [each for each in places if found.by_construction(stack, each)] == expected
 
 
 def test_agreement_is_of_the_patches_that_change_anything_and_are_in_both() -> None:
@@ -242,9 +224,7 @@ def test_agreement_is_of_the_patches_that_change_anything_and_are_in_both() -> N
     found = rank_correlations(exact, near)
     assert found["streams"].patches == 6  # not the one at A's odds, nor the one without a gradient
     assert found["streams"].value == pytest.approx(1)
-    assert math.isnan(found["streams"].low)  # all resamples are 1, and say nothing
-    assert str(found["streams"]) == "1.00 (6 patches)"
-    assert found["heads"].patches == 0
+    assert str(found["streams"]) == "1.00 (6 patches)"  # all resamples are 1, and say nothing
     assert str(found["heads"]) == "none (too few, or all alike: 0)"
 
 
@@ -321,14 +301,6 @@ def test_a_difference_is_drawn_only_where_both_have_row_and_column() -> None:
     np.testing.assert_array_equal(found, [[0, 9, 18, 37], [nan, nan, nan, nan], [42, 51, 60, 79]])
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "place"),
-    [
-        ([1, 2, 3], [1, 2, 3], None),
-        ([1, 2, 3], [1, 5, 3], 1),
-        ([1, 2], [1, 2, 3], None),
-        ([], [4], None),
-    ],
-)
-def test_two_translations_part_at(a: Sequence[int], b: Sequence[int], place: int | None) -> None:
-    assert parting(a, b) == parting(b, a) == place
+def test_two_translations_part_at_the_first_token_that_differs() -> None:
+    assert parting([1, 2, 3], [1, 5, 4]) == 1
+    assert parting([1, 2, 3], [1, 2, 3]) == parting([1, 2], [1, 2, 3]) == parting([], [4]) is None

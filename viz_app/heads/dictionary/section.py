@@ -17,14 +17,17 @@ from headwise.viz_app.core.written import (
     written_bytes,
 )
 from headwise.viz_app.figures.checkpoint_lines import measure_lines
-from headwise.viz_app.heads.dictionary.means import MOST_FREQUENT, frequent, mean_values, with_means
 from headwise.viz_app.heads.dictionary.scores import (
+    MOST_FREQUENT,
     Lexicon,
     WritingScores,
     aligning_head,
     copying,
+    frequent,
     lexicon_of,
     lexicon_precision,
+    mean_values,
+    with_means,
 )
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats

@@ -33,10 +33,9 @@ _READ: dict[Kind, str] = {
 
 
 class Bar(NamedTuple):
-    """One signed part of a sum."""
+    """One signed part of a sum; names are those of links and files, such as ``cross.2.4``."""
 
     name: str
-    """As links and files have it: ``cross.2.4``, ``feed_forward.2``, ``token``."""
     label: str
     value: float
 
@@ -44,22 +43,21 @@ class Bar(NamedTuple):
 def bars_by_size(
     parts: Mapping[str, float], smallest: float, *, encoder: bool = False
 ) -> list[Bar]:
-    """Return the parts by their magnitude, the largest first; small ones together come last.
-
-    Args:
-        parts: name → value.
-        smallest: least magnitude of a bar of its own; the rest is one bar, named, never dropped.
-        encoder: whether they are parts of the encoder, which the label of each then says.
+    """Return the parts by their magnitude, the largest first; those below ``smallest`` come last,
+    as one bar. ``encoder`` says whether the label of each says that it is of the encoder.
     """
     names = list(parts)
     ordered = [names[place] for place in descending(np.abs([*parts.values()]))]
-    large = [name for name in ordered if abs(parts[name]) >= smallest]
-    label = _in_encoder if encoder else part_label
-    bars = [Bar(name, label(name), parts[name]) for name in large]
-    if small := [name for name in ordered if abs(parts[name]) < smallest]:
-        bars.append(
-            Bar(REST, count_of(len(small), "smaller part"), sum(parts[name] for name in small))
-        )
+    bars = []
+    for name in ordered:
+        label = part_label(name)
+        if encoder and not label.startswith("Encoder"):
+            label = f"Encoder {label.lower()}"
+        bars.append(Bar(name, label, parts[name]))
+    large = sum(abs(bar.value) >= smallest for bar in bars)
+    if small := bars[large:]:
+        said = count_of(len(small), "smaller part")
+        bars[large:] = [Bar(REST, said, sum(bar.value for bar in small))]
     return bars
 
 
@@ -69,15 +67,9 @@ def largest_bars(parts: Mapping[str, float], most: int, *, encoder: bool = False
     return bars_by_size(parts, sizes[min(most, len(sizes)) - 1], encoder=encoder)
 
 
-def _in_encoder(name: str) -> str:
-    label = part_label(name)
-    return label if label.startswith("Encoder") else f"Encoder {label.lower()}"
-
-
 def neuron_bars(values: Doubles, chosen: int | None = None) -> list[Bar]:
-    """Return the neurons of a feed-forward, (d_ff,), that brought most, and all others together.
-
-    Those that brought nothing are among the others; the chosen one, from 0, is not.
+    """Return the neurons of a feed-forward, (d_ff,), that brought most and the chosen one, from 0;
+    all others, those that brought nothing among them, are one bar.
     """
     shown = [int(place) for place in descending(np.abs(values))[:MOST_NEURONS] if values[place]]
     if chosen is not None and chosen not in shown:
@@ -104,11 +96,9 @@ def by_layer(account: Account) -> dict[str, float]:
 
 
 def lines_by_part(accounts: Sequence[Account], most: int) -> dict[str, list[float]]:
-    """Return what parts of the decoder brought in each of some accounts of the same two words.
-
-    Returns:
-        The difference, then the ``most`` sublayers and inputs that were largest in any account,
-        in the order of the computation, and the sum of all others; a value for each account.
+    """Return what parts of the decoder brought in each of some accounts of the same two words: the
+    difference, the ``most`` sublayers and inputs that were largest in any account, in the order of
+    the computation, and the sum of all others.
     """
     columns = [by_layer(each) for each in accounts]
     values = np.array([[*column.values()] for column in columns])  # (accounts, parts)
@@ -122,23 +112,20 @@ def lines_by_part(accounts: Sequence[Account], most: int) -> dict[str, list[floa
 
 
 def disagrees(direct: float, whole: float, smallest: float) -> bool:
-    """Return whether a direct and a whole effect differ in sign, or by more than half.
-
-    Effects that are both below ``smallest`` do not count.
+    """Return whether a direct and a whole effect differ in sign, or by more than half of the larger
+    one; not where both are below ``smallest``.
     """
-    if max(abs(direct), abs(whole)) < smallest:
-        return False
-    return direct * whole < 0 or abs(direct - whole) > 0.5 * max(abs(direct), abs(whole))
+    larger = max(abs(direct), abs(whole))
+    return larger >= smallest and (direct * whole < 0 or abs(direct - whole) > 0.5 * larger)
 
 
 def map_by_token(
     trace: Trace, kind: Kind, cells: Doubles, limit: float, theme: Theme, **marked: Any
 ) -> Any:
     """Draw what each head of a kind brought from each token that it read, (layers, heads, keys)."""
-    tokens = trace.consumed if kind == "decoder_self" else trace.source
     return heads_map(
         cells,
-        columns=token_labels(tokens)[: cells.shape[-1]],
+        columns=token_labels(trace.keys_of(kind))[: cells.shape[-1]],
         column_title=_READ[kind],
         limit=limit,
         theme=theme,

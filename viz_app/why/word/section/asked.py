@@ -1,18 +1,21 @@
-"""The account of a word that the view asks about, for all pages that speak of one."""
+"""The account of a word that the view asks about, and the panels that are given it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
+from typing import Any
 
 import streamlit as st
 
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session.asked import ask_trace
 from headwise.viz_app.session.caches import Run
+from headwise.viz_app.session.panels import panel
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.slices import each_in_slices
-from headwise.viz_app.session.view import control, view
+from headwise.viz_app.session.view import change_view, control, view
 from headwise.viz_app.session.vocabulary import (
     TOKEN_HELP,
     find_token,
@@ -27,26 +30,20 @@ from headwise.viz_app.why.word.account import MEAN, Account, run_account
 def asked_account(selection: Selection, trace: Trace) -> Account:
     """Give the account of the token of a trace that the view asks about, against its other word.
 
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the other word is no token, or the same one.
+    ``CheckpointError`` if the weights cannot be used, ``ValueError`` if the other word is no token,
+    or the same one.
     """
-    at = min(view().at, len(trace.predicted) - 1)
-    return ask_trace(run_account, selection.run, trace, at, _other_word(selection, trace, at))
+    at, chosen = min(view().at, len(trace.predicted) - 1), view().instead
+    other = None
+    if chosen == "":
+        other = _likeliest_others(trace, at)[0]
+    elif chosen != MEAN:
+        other = find_token(selection, vocabulary_of(selection, "target"), chosen)
+    return ask_trace(run_account, selection.run, trace, at, other)
 
 
 def _likeliest_others(trace: Trace, at: int) -> list[int]:
     return [id for id in trace.predictions.top_ids[at].tolist() if id != trace.predicted.ids[at]]
-
-
-def _other_word(selection: Selection, trace: Trace, at: int) -> int | None:
-    """Return the id of the word that is compared with; None for the mean of all."""
-    chosen = view().instead
-    if chosen == MEAN:
-        return None
-    if chosen == "":
-        return _likeliest_others(trace, at)[0]
-    return find_token(selection, vocabulary_of(selection, "target"), chosen)
 
 
 def choose_other_word(
@@ -106,3 +103,46 @@ def accounts_by_step(
         "Asking every checkpoint", steps, ask, key="checkpoints-progress", stop=stop
     )
     return None if found is None else dict(zip(steps, found, strict=True))
+
+
+Draw = Callable[[Selection, Trace, Account], None]
+
+TOKENS, OTHER, DIFFERENCE, ANSWER, INSPECTOR = (
+    f"why-{name}" for name in ("tokens", "other", "difference", "answer", "inspector")
+)
+"""The keys of the panels, in the order of the page."""
+
+
+def account_panel(key: str) -> Callable[[Draw], Callable[[Selection, Trace], None]]:
+    """Make a function a panel, which is given the account that the view asks about.
+
+    It is not called where the other word is no token, which the panel ``OTHER`` says.
+    """
+
+    def decorate(draw: Draw) -> Callable[[Selection, Trace], None]:
+        @panel(key)
+        @wraps(draw)
+        def with_account(selection: Selection, trace: Trace) -> None:
+            try:
+                account = asked_account(selection, trace)
+            except ValueError:
+                return
+            st.session_state["files"] = f"headwise-{trace.run}-{trace.step}-why-{account.step + 1}"
+            draw(selection, trace, account)
+
+        return with_account
+
+    return decorate
+
+
+def mark(**choices: Any) -> None:
+    """Choose a head, or mark tokens, from the callback of a click: the pictures come first."""
+    change_view(ANSWER, INSPECTOR, TOKENS, **choices)
+
+
+def ask(**choices: Any) -> None:
+    """Ask about another word, from the callback of a click.
+
+    The list of all words takes a browser long, and comes after the pictures.
+    """
+    change_view(TOKENS, DIFFERENCE, ANSWER, INSPECTOR, OTHER, **choices)

@@ -30,14 +30,21 @@ from headwise.viz_app.why.word.bars import (
     largest_bars,
     map_by_token,
 )
+from headwise.viz_app.why.word.section.asked import INSPECTOR, mark
 from headwise.viz_app.why.word.section.neurons import show_encoder_neurons
-from headwise.viz_app.why.word.section.panels import INSPECTOR, mark
 
 _MOST_BESIDE = 30
 """Source tokens of the longest sentence of which a map is drawn beside bars."""
 
 
-def show_head(selection: Selection, trace: Trace, account: Account, *, beside: bool) -> None:
+def bars_and_map(trace: Trace) -> Sequence[DeltaGenerator]:
+    """Return places for bars and for a map, beside them or, where it has many columns, below."""
+    if len(trace.source) <= _MOST_BESIDE:
+        return st.columns([4, 3], gap="medium")
+    return st.container(), st.container()
+
+
+def show_head(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the map of the chosen head, with the row of this step and the marked token framed."""
     head = chosen_head(selection.run.description, view())
     grid, label = make_grid(trace, head.kind), head_label(head)
@@ -47,23 +54,14 @@ def show_head(selection: Selection, trace: Trace, account: Account, *, beside: b
             trace.attention[head.kind][head.layer, head.head],
             selected=None if head.kind == "encoder_self" else account.step,
             column=_marked_token(head.kind, account),
-            width=390 if beside else 560,  # pixels in a window of 1,280
+            # Pixels in a window of 1,280.
+            width=390 if len(trace.source) <= _MOST_BESIDE else 560,
             **map_arguments(grid, selection.theme),
         ),
         key="head_map",
         alt=f"{label}: attention map of {grid.said}",
         name=head_name(head),
     )
-
-
-def has_room_beside(trace: Trace) -> bool:
-    """Return whether a map has so few columns that it can be read beside bars."""
-    return len(trace.source) <= _MOST_BESIDE
-
-
-def bars_and_map(*, beside: bool) -> Sequence[DeltaGenerator]:
-    """Return places for bars and for a map, beside them or below."""
-    return st.columns([4, 3], gap="medium") if beside else (st.container(), st.container())
 
 
 @panel(INSPECTOR)
@@ -135,18 +133,18 @@ def _show_map(selection: Selection, trace: Trace, account: Account, kind: Kind) 
 
 def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the encoder's parts of the chosen cell of cross-attention, or of all cells."""
-    (kind, layer, number), column = chosen_head(selection.run.description, view()), view().column
+    head, column = chosen_head(selection.run.description, view()), view().column
     cross = account.parts.heads["cross"]
-    cell = None
-    if kind == "cross" and column is not None and column < len(trace.source):
-        at, asked = account.step, (layer, number, column)
-        cell = ask_trace(run_cell, selection.run, trace, at, account.instead, *asked)
+    cell, least = None, account.limit
+    if head.kind == "cross" and column is not None and column < len(trace.source):
+        asked = account.step, account.instead, head.layer, head.head, column
+        cell = ask_trace(run_cell, selection.run, trace, *asked)
+        least = float(np.abs(cell.heads["encoder_self"]).max(initial=0.0))
         token = escape_markdown(token_labels(trace.source)[column])
         st.markdown(
-            f"{head_label(Head(kind, layer, number))} brought "
-            f"{three_digits(cross[asked], '+')} from **{token}**. What it read there was a sum, "
-            "too: the token, its position, and what each head and feed-forward of the encoder had "
-            "written at this token."
+            f"{head_label(head)} brought {three_digits(cross[asked[2:]], '+')} from **{token}**. "
+            "What it read there was a sum, too: the token, its position, and what each head and "
+            "feed-forward of the encoder had written at this token."
         )
     else:
         st.markdown(
@@ -155,11 +153,9 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
             "a head and mark a source token to see one of its cells."
         )
     bars = largest_bars((cell or account.from_encoder).sums(), MOST_OF_ENCODER, encoder=True)
-    least = account.limit
-    if cell is not None:
-        least = float(np.abs(cell.heads["encoder_self"]).max(initial=0.0))
     arguments = bar_arguments(bars, least)
-    bars_place, map_place = bars_and_map(beside=has_room_beside(trace))
+    ends = arguments["limit"]
+    bars_place, map_place = bars_and_map(trace)
     with bars_place:
         show_figure(
             bar_chart(**arguments, theme=selection.theme),
@@ -169,20 +165,13 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
         )
     if cell is not None:
         with map_place:
+            cells = cell.heads["encoder_self"]
             show_figure(
-                map_by_token(
-                    trace,
-                    "encoder_self",
-                    cell.heads["encoder_self"],
-                    arguments["limit"],
-                    selection.theme,
-                    column=column,
-                ),
+                map_by_token(trace, "encoder_self", cells, ends, selection.theme, column=column),
                 key="encoder_heads",
                 alt="What each head of the encoder brought to this cell from each source token",
                 name="encoder-heads",
             )
-    ends = arguments["limit"]
     own = f"The scale here is its own: it ends at {ends:.2g}. " if ends != account.limit else ""
     st.caption(
         f"{own}Attention weights and the divisors of the encoder's norms are held at their values "

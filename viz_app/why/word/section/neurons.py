@@ -11,7 +11,7 @@ from headwise.viz_app.analysis.labels import three_digits, token_labels
 from headwise.viz_app.components.row_table import Row, TextPart, row_table
 from headwise.viz_app.figures.bars import bar_chart
 from headwise.viz_app.measuring.tensor_files import neurons_path, read_neurons
-from headwise.viz_app.records.measures import Sentence, StrongestSentences
+from headwise.viz_app.records.measures import StrongestSentences
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session.asked import ask_trace
 from headwise.viz_app.session.cache import cached, stamp_of
@@ -110,16 +110,14 @@ def _choose_neuron(
     *shown, rest = neuron_bars(values, None if neuron is None else neuron - 1)
     names = [bar.name for bar in shown]
     arguments = bar_arguments([*shown, rest], least)
-    own = ""
-    if arguments["limit"] != least:
-        own = f" This scale is its own: it ends at {arguments['limit']:.2g}."
+    ends = arguments["limit"]
+    own = f" This scale is its own: it ends at {ends:.2g}." * (ends != least)
 
     def choose() -> None:
         place = clicked_value(f"{prefix}neurons")
         if place is not None and int(place) < len(names):
-            change_view(
-                **{f"{prefix}feed_forward": layer, f"{prefix}neuron": int(names[int(place)])}
-            )
+            chosen = {"feed_forward": layer, "neuron": int(names[int(place)])}
+            change_view(**{prefix + name: value for name, value in chosen.items()})
 
     show_figure(
         bar_chart(
@@ -177,47 +175,33 @@ def _show_strongest(selection: Selection, layer: int, neuron: int) -> None:
         st.code(measure_command(run, *options), language=None, wrap_lines=True)
         return
     rows: list[Row] = []
-    opened: list[tuple[Sentence, int]] = []
-    sides = (
-        side[layer - 1, neuron - 1].tolist() for side in vars(measured.stacks["decoder"]).values()
-    )
-    for number, position, activation in zip(*sides, strict=True):
+    opened: list[dict[str, object]] = []
+    found = measured.stacks["decoder"]
+    at = layer - 1, neuron - 1
+    for number, position, activation in zip(
+        found.sentence[at], found.position[at], found.activation[at].tolist(), strict=True
+    ):
         sentence = measured.sentences[number]
         tokens = whole_tokens(run, "target", sentence.reference)
         if not activation or position + 1 >= len(tokens):  # or read otherwise than when measured
             continue
         consumed, predicted = token_labels(tokens)[position : position + 2]
-        cells = (
-            f"{activation:+.3g}",
-            f"{predicted} ← {consumed}",
-            marked_text(run, "target", tokens, {position + 1: "query"}),
-            sentence.source,
-        )
+        marked = marked_text(run, "target", tokens, {int(position) + 1: "query"})
+        cells = f"{activation:+.3g}", f"{predicted} ← {consumed}", marked, sentence.source
         rows.append(Row(str(len(rows)), cells))
-        opened.append((sentence, position))
+        forced = {"sentence": sentence.source, "target": sentence.reference, "at": int(position)}
+        opened.append(forced | {"feed_forward": layer, "neuron": neuron})
     st.markdown("Where it is strongest:")
     if not rows:
         st.caption("It was not active in any sentence that was measured.")
         return
-
-    def open_sentence(name: str) -> None:
-        sentence, position = opened[int(name)]
-        open_page(
-            "why",
-            sentence=sentence.source,
-            target=sentence.reference,
-            at=position,
-            feed_forward=layer,
-            neuron=neuron,
-        )
-
     row_table(
         ["activation", "predicted ← consumed", "target, the reference", "source"],
         rows,
         label=f"Sentences in which neuron {neuron:,} of layer {layer} is strongest",
         theme=selection.theme,
         key="strongest",
-        on_click=open_sentence,
+        on_click=lambda name: open_page("why", **opened[int(name)]),
         action="Ask here why this token was predicted, this target forced",
         legend=[TextPart("the word that is predicted there", "query")],
     )
@@ -242,9 +226,9 @@ def _measured(selection: Selection) -> StrongestSentences | str:
             lambda: read_neurons(run.folder, step),
             facts=lambda _: {"run": run.name, "step": step},
         )
-        if measured.sha256 == weights_sha256(run, step):
-            return measured
-        return "The weights have changed since its strongest sentences were measured."
     except CheckpointError as problem:
         log_refusal(problem)
         return describe_error(problem)
+    if measured.sha256 == weights_sha256(run, step):
+        return measured
+    return "The weights have changed since its strongest sentences were measured."

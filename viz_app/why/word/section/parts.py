@@ -1,14 +1,16 @@
-"""What each part of the decoder brought to a word, and what it loses without one."""
+"""What each part of the decoder brought to a word, what it loses without one, and since when."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import streamlit as st
 
 from headwise.model.interface import head_name
 from headwise.viz_app.analysis.labels import count_of, head_of, three_digits
 from headwise.viz_app.figures.bars import bar_chart, signed_text
+from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.figures.parts import waterfall
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session.asked import ask_slowly
@@ -17,7 +19,7 @@ from headwise.viz_app.session.download import Files
 from headwise.viz_app.session.head_choice import choices_for, chosen_head
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.slices import NoteDone, in_slices
-from headwise.viz_app.session.view import change_view, control, redraw_all, view
+from headwise.viz_app.session.view import WHOLE_PAGE, change_view, control, redraw_all, view
 from headwise.viz_app.session.widgets import (
     choose_on_slider,
     choose_one,
@@ -34,15 +36,22 @@ from headwise.viz_app.why.word.bars import (
     bars_by_size,
     by_layer,
     disagrees,
+    lines_by_part,
 )
 from headwise.viz_app.why.word.effects import run_whole_effects
 from headwise.viz_app.why.word.report import account_to_html
-from headwise.viz_app.why.word.section.asked import asked_account, compared_words
-from headwise.viz_app.why.word.section.heads import bars_and_map, has_room_beside, show_head
-from headwise.viz_app.why.word.section.panels import mark
+from headwise.viz_app.why.word.section.asked import (
+    accounts_by_step,
+    asked_account,
+    compared_words,
+    mark,
+)
+from headwise.viz_app.why.word.section.heads import bars_and_map, show_head
 
 SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Least magnitudes of a part with a bar of its own that are offered, in logits."""
+MOST_LINES = 7
+"""Parts with a line of their own; the others share one."""
 
 
 def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
@@ -62,10 +71,8 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                 "what the difference loses.",
                 **control("whole", "Whole effects"),
             )
-    with_whole = how == "bars" and with_whole
     effects = None
-    beside = has_room_beside(trace)
-    column, map_place = bars_and_map(beside=beside)
+    column, map_place = bars_and_map(trace)
     picture = column.container()
     if how == "bars":
         with column:
@@ -77,10 +84,7 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                 format_func="{:g}".format,
                 width=260,
             )
-    with picture:
-        if how == "waterfall":
-            _show_waterfall(selection, account)
-        else:
+        with picture:
             if with_whole:
                 effects = in_slices(
                     "Taking out one part after another",
@@ -89,21 +93,20 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                     stop=lambda: change_view(whole=False),
                 )
             _show_bars(selection, account, effects["decoder"] if effects else {}, smallest)
+    else:
+        sublayers = by_layer(account)
+        with picture:
+            show_figure(
+                waterfall([*sublayers], [*sublayers.values()], theme=selection.theme),
+                key="account_parts",
+                alt="The difference sublayer by sublayer",
+                name="waterfall",
+            )
+            st.caption(f"{DIRECT} Heads of a sublayer are added up.")
     with map_place:
-        show_head(selection, trace, account, beside=beside)
+        show_head(selection, trace, account)
         if effects is not None:
             _show_encoder_wholes(selection, account, effects["encoder"], smallest)
-
-
-def _show_waterfall(selection: Selection, account: Account) -> None:
-    sublayers = by_layer(account)
-    show_figure(
-        waterfall([*sublayers], [*sublayers.values()], theme=selection.theme),
-        key="account_parts",
-        alt="The difference sublayer by sublayer",
-        name="waterfall",
-    )
-    st.caption(f"{DIRECT} Heads of a sublayer are added up.")
 
 
 def _whole_effects(
@@ -214,6 +217,43 @@ def _draw(
         on_select=choose,
     )
     return marks
+
+
+def show_through_training(selection: Selection, trace: Trace, account: Account) -> None:
+    """Draw the parts of the account that were ever largest as lines through the checkpoints."""
+    found = accounts_by_step(selection, trace, account, stop=lambda: change_view(answer="parts"))
+    if found is None:
+        return
+    steps = [*found]
+    lines = lines_by_part([*found.values()], MOST_LINES)
+    place = steps.index(selection.step)
+
+    def choose() -> None:
+        clicked = clicked_value("account_training")
+        if clicked is not None:
+            change_view(WHOLE_PAGE, step=int(clicked))
+
+    show_figure(
+        named_lines(
+            np.array(list(lines.values()), np.float32).T,
+            steps=steps,
+            names=list(lines),
+            title="logits",
+            theme=selection.theme,
+            marked=place,
+        ),
+        key="account_training",
+        alt="What each part of the decoder brought to the difference, by checkpoint: "
+        + "; ".join(f"{name} {values[place]:+.2f} at this one" for name, values in lines.items()),
+        name="through-training",
+        on_select=choose,
+    )
+    st.caption(
+        "All lines but the difference sum to the difference: above 0 the model of that checkpoint "
+        "prefers the word that this target has. Checkpoints are evenly spaced; a click on a mark "
+        "goes to its checkpoint."
+    )
+    selection.say_steps(steps)
 
 
 def files_of_account(selection: Selection, trace: Trace) -> Files | None:

@@ -17,7 +17,7 @@ from headwise.viz_app.session.view import view
 from headwise.viz_app.why.word.account import Account
 from headwise.viz_app.why.word.bars import disagrees
 from headwise.viz_app.why.word.effects import run_contributions, run_source_effects
-from headwise.viz_app.why.word.section.panels import mark
+from headwise.viz_app.why.word.section.asked import mark
 
 MOST_LEFT_OUT = 200
 """Words of the longest sentence of which each is left out; every one takes a pass."""

@@ -24,10 +24,7 @@ from headwise.viz_app.session.turns import let_browser_draw
 from headwise.viz_app.session.view import checked, redraw_all, view
 from headwise.viz_app.session.widgets import choose_one
 from headwise.viz_app.why.word.account import Account
-from headwise.viz_app.why.word.section.asked import asked_account, choose_other_word, compared_words
-from headwise.viz_app.why.word.section.heads import show_encoder, show_inspector, show_maps
-from headwise.viz_app.why.word.section.neurons import show_neurons
-from headwise.viz_app.why.word.section.panels import (
+from headwise.viz_app.why.word.section.asked import (
     ANSWER,
     DIFFERENCE,
     OTHER,
@@ -35,11 +32,15 @@ from headwise.viz_app.why.word.section.panels import (
     Draw,
     account_panel,
     ask,
+    asked_account,
+    choose_other_word,
+    compared_words,
     mark,
 )
-from headwise.viz_app.why.word.section.parts import show_parts
+from headwise.viz_app.why.word.section.heads import show_encoder, show_inspector, show_maps
+from headwise.viz_app.why.word.section.neurons import show_neurons
+from headwise.viz_app.why.word.section.parts import show_parts, show_through_training
 from headwise.viz_app.why.word.section.source import show_source_words
-from headwise.viz_app.why.word.section.training import show_through_training
 
 _ANSWERS: dict[str, tuple[str, Draw]] = {
     "parts": ("Each part", show_parts),

@@ -1,1 +1,0 @@
-"""*Turn heads*: strengths of heads and pinned rows, and the translation written anew."""
