@@ -19,8 +19,8 @@ from headwise.viz_app.session.target import target_buttons
 from headwise.viz_app.session.view import WHOLE_PAGE, change_view, checked
 from headwise.viz_app.session.vocabulary import token_name
 from headwise.viz_app.session.widgets import open_page
-from headwise.viz_app.training.head_cells import choose_order, show_cells
-from headwise.viz_app.training.shared_target import SharedTarget, choose_shared_target
+from headwise.viz_app.training.checkpoints import SharedTarget, choose_shared_target
+from headwise.viz_app.training.matrix import choose_order, show_cells
 from headwise.viz_app.why.word.account import MEAN, Account
 from headwise.viz_app.why.word.section.asked import (
     accounts_by_step,

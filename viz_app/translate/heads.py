@@ -37,9 +37,8 @@ from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.target import show_target_text, total_log_probability
 from headwise.viz_app.session.view import WHOLE_PAGE, change_view, redraw_all, view
 from headwise.viz_app.session.widgets import choose_one, open_page, show_figure
-from headwise.viz_app.translate.head_words import show_head_line, show_head_words
-from headwise.viz_app.translate.likeliest import show_next_tokens
 from headwise.viz_app.translate.lines import show_lines
+from headwise.viz_app.translate.map_words import show_head_line, show_head_words, show_next_tokens
 from headwise.viz_app.translate.mixed import show_mixed, show_with_residual
 from headwise.viz_app.translate.shown_map import (
     HEAD_PANELS,

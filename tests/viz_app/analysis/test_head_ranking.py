@@ -19,7 +19,7 @@ from headwise.viz_app.analysis.head_ranking import (
     rank_heads,
     rank_ranges,
 )
-from headwise.viz_app.errors.sentences.failures import (
+from headwise.viz_app.errors.sentences import (
     FAILURE_DESCRIPTIONS,
     compare_with_chrf,
     shares_below,

@@ -18,7 +18,7 @@ from headwise.viz_app.analysis.formulas import (
     input_formula,
     scores_formula,
 )
-from headwise.viz_app.model.modules.tree import build_module_tree, mark_tied_parameters
+from headwise.viz_app.model.modules import build_module_tree, mark_tied_parameters
 from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 from headwise.viz_app.records.trace import HookSummary
 

@@ -11,7 +11,6 @@ from headwise.model.masks import causal_mask, pad, padding_mask
 from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.html import padding_rows
 from headwise.viz_app.figures.maps import mask_map
-from headwise.viz_app.model.masks.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.records.trace import (
     AS_TRANSFORMERS,
     ROWS_OF_HALVES,
@@ -141,3 +140,25 @@ def _line(check: Check) -> str:
     off = f"off by at most {most}; allowed is {allowed}"
     consequence = escape_markdown(CONSEQUENCES.get(check.name, ""))
     return f"- {sign} **{escape_markdown(check.name)}**: {off}. {consequence}".rstrip()
+
+
+TokenIds = tuple[int, ...]
+
+
+def batch_of_lengths(
+    source: TokenIds, samples: Sequence[TokenIds], *, size: int = 3
+) -> tuple[TokenIds, ...]:
+    """Choose up to ``size`` sentences of different lengths: ``source``, then samples nearest in
+    length, shorter first. Too few are made up by leaving out the source's tokens before its
+    last.
+    """
+    by_length: dict[int, TokenIds] = {}
+    for ids in samples:
+        by_length.setdefault(len(ids), ids)
+    by_length.pop(len(source), None)
+    nearest = sorted(by_length, key=lambda length: (abs(length - len(source)), length))
+    batch = [source, *(by_length[length] for length in nearest[: size - 1])]
+    for length in range(len(source) - 1, 0, -1):
+        if len(batch) < size and length not in map(len, batch):
+            batch.append((*source[: length - 1], source[-1]))
+    return tuple(batch)

@@ -18,8 +18,7 @@ from headwise.viz_app.figures.lines import (
     waves,
 )
 from headwise.viz_app.figures.maps import encoding_map, similarity_map
-from headwise.viz_app.model.input import TraceSide
-from headwise.viz_app.model.positions.angles import (
+from headwise.viz_app.model.angles import (
     Order,
     bias_by_distance,
     divisor,
@@ -32,6 +31,7 @@ from headwise.viz_app.model.positions.angles import (
     similarity_by_distance,
     wavelength,
 )
+from headwise.viz_app.model.input import TraceSide
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.session.caches import layer_trace_of
 from headwise.viz_app.session.markdown import power_of_ten
