@@ -17,7 +17,7 @@ import streamlit as st
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.layers import sinusoidal_positions
 from headwise.viz_app.analysis.embeddings import principal_components
-from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
+from headwise.viz_app.analysis.labels import vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.model.projection import umap_points
 from headwise.viz_app.records.trace import Floats
@@ -57,13 +57,6 @@ def expect_neighbours(
     labels = labels_of(run, side)
     escaped = [labels[id].replace("<", "&lt;").replace(">", "&gt;")[:3] for id in nearest]
     assert [name[:3] for name in figure["layout"]["yaxis"]["ticktext"]] == escaped
-
-
-def type_token(app: Page, text: str) -> Page:
-    """Type what is not in the list of tokens, of which AppTest knows nothing."""
-    box = app.widget("token")
-    box.options.append(text)
-    return box.set_value(text).run()
 
 
 # Input
@@ -126,9 +119,7 @@ def test_two_positions_are_compared(start: Start) -> None:
 # Similarity
 
 
-@pytest.mark.parametrize(
-    ("part", "side"), [("tokens", "target"), ("total", "source"), ("2", "target")]
-)
+@pytest.mark.parametrize(("part", "side"), [("total", "source"), ("2", "target")])
 def test_similarity_of_the_tokens(start: Start, run: TrainedRun, part: str, side: str) -> None:
     app = start(section="similarity", side=side, similarity_of=part)
     trace = traced(run)
@@ -158,29 +149,20 @@ def test_any_token_of_the_vocabulary_has_neighbours(start: Start, run: TrainedRu
     id = next(id for id in range(TARGET_SIZE) if id not in sentence and labels[id].isalpha())
     app = box.set_value(token_name(id)).run().run()
     expect_neighbours(app, run, id, "target")
-
-
-def test_a_token_may_be_typed_and_no_token_says_how_it_reads(start: Start, run: TrainedRun) -> None:
-    app = type_token(start(section="similarity"), " cat ")
-    [cat] = run.tokenizers.source.encode("cat")
-    expect_neighbours(app, run, cat)
-    labels = labels_of(run)
-    for typed in ("zebra", "<b>*a*</b>"):
-        read = " ".join(labels[id] for id in run.tokenizers.source.encode(typed)[:12])
-        assert type_token(app, typed).errors == [
-            f"“{token_label(typed)}” is no token of this vocabulary: it is read as {read}; choose "
-            "one of the list"
-        ]
-        assert list(app.charts) == ["similarity"]
+    box = app.widget("token")
+    box.options.append("<b>*a*</b>")
+    app = box.set_value("<b>*a*</b>").run()
+    read = " ".join(labels[id] for id in run.tokenizers.target.encode("<b>*a*</b>")[:12])
+    assert app.errors == [
+        f"“<b>*a*</b>” is no token of this vocabulary: it is read as {read}; choose one of the list"
+    ]
+    assert list(app.charts) == ["similarity"]
 
 
 def test_pairs_are_of_frequent_tokens(start: Start, own_root: Path, run: TrainedRun) -> None:
     app = start(section="similarity")
-    assert (not app.info, not app.dataframe) == (True, True)
     app.button(key="compare_pairs").click().run()  # each token occurs once
-    [info] = app.info
-    assert "two tokens occur 10 times" in info.value
-    assert not app.dataframe
+    assert "two tokens occur 10 times" in app.info[0].value
     write_counts(own_root, [*range(SOURCE_SIZE)], [*range(TARGET_SIZE)])
     app = start(own_root, section="similarity", all_pairs="true").choose(least=200).run()
     [table] = [element.value for element in app.dataframe]
@@ -205,8 +187,6 @@ def test_missing_counts_are_named_below_what_needs_none(start: Start, own_root: 
     named = "tiny/counts.json: cannot be read"
     assert [message.startswith(named) for message in app.errors] == [True] * 2
     assert list(app.charts) == ["similarity"]
-    assert len(start(own_root, section="projection").errors) == 1
-    assert start(own_root, section="input").errors == []
 
 
 # Projection
@@ -230,8 +210,6 @@ def test_the_most_frequent_tokens_by_their_components(
     assert app.says("has {:.1%} of the variance", components.shares[0], size=1)
     sentence = dict.fromkeys(traced(run).consumed.ids)
     assert list(dict.fromkeys(given["sentence"])) == [ids.index(id) for id in sentence if id in ids]
-    missing = [labels[id] for id in sentence if id not in ids]
-    assert "Not among the 100 most frequent, and not drawn: " + missing[0] in app.captions
 
 
 def test_searched_tokens_are_marked(
@@ -241,9 +219,7 @@ def test_searched_tokens_are_marked(
     searched = ["cat", "zebra", token_name(7)]
     app = start(section="projection", number=str(SOURCE_SIZE), searched=searched)
     assert clouds[-1]["searched"] == [id, 7]  # each occurs once: places are ids
-    [message] = app.errors
-    assert message.startswith("“zebra” is no token of this vocabulary: it is read as ")
-    assert clouds[-1]["cloud"].groups[1] == "1 to 9 times"
+    assert app.errors[0].startswith("“zebra” is no token of this vocabulary: it is read as ")
 
 
 def test_umap_waits_to_be_asked_and_is_then_kept(
@@ -258,7 +234,6 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
 
     at = {"section": "projection", "number": "50"}
     app = start(**at)
-    [pca] = clouds[:1]
     clouds.clear()
     app = app.choose(projection_by="UMAP").run()
     assert not clouds
@@ -269,9 +244,7 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
         assert (app.errors, clouds, buttons(app)) == ([], [], [])
         assert any("UMAP is not installed" in info.value for info in app.info)
         assert 'pip install -e ".[umap]"' in [code.value for code in app.code]
-        app.choose(projection_by="PCA").run()
-        assert_near(clouds[-1]["cloud"].points, pca["cloud"].points, dtype=np.float32)
-    app = app.choose(projection_by="UMAP").run()
+    app = app.run()
     app.button(key="compute").click().run()
     expected = embedding_table(run, "source")[:50, 3:5]
     np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)

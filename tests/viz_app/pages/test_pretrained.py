@@ -292,14 +292,6 @@ def test_the_unknown_is_said(start_model: Start, folders: Folders) -> None:
     assert "--run PATH/bart --data FILE --columns SOURCE TARGET" in command
 
 
-def test_curves_are_those_of_the_trainer(start_model: Start, folders: Folders) -> None:
-    app = start_model("training", folders("marian", trained=True), training="curves")
-    lines = {line.get("name"): line for line in app.charts["curves"]["data"]}
-    drawn = sorted(array(line["y"]).tolist() for line in lines.values() if len(line["x"]) > 1)
-    assert [3.0, 6.0] in [sorted(values) for values in drawn]
-    assert set(lines) == {"training batches", "valid"}
-
-
 def test_folders_that_are_not_among_the_checkpoints_are_named(
     start_model: Start, folders: Folders, tmp_path: Path
 ) -> None:
@@ -445,10 +437,9 @@ def test_a_running_training_is_named(start_model: Start, folders: Folders, tmp_p
     folder = shutil.copytree(folders("marian", trained=True), tmp_path / "going")
     last = max(open_folder(folder, "theirs").steps())
     change_json(folder / f"checkpoint-{last}" / "trainer_state.json", max_steps=3_000)
-    for page in ("translate", "learn"):
-        said = [each.value for each in start_model(page, folder).markdown]
-        told = f"**theirs**, training: step {last} of 3,000, loss {50 / last:.3g}"
-        assert [each for each in said if told in each]
+    said = [each.value for each in start_model("translate", folder).markdown]
+    told = f"**theirs**, training: step {last} of 3,000, loss {50 / last:.3g}"
+    assert [each for each in said if told in each]
 
 
 # A training that has just begun

@@ -156,13 +156,6 @@ def test_of_a_long_map_a_stretch_is_drawn_that_one_moves(
     assert labels["0"] == token_labels(trace.source)[other]
 
 
-def test_long_sentences_say_what_that_means(start: Start) -> None:
-    app = start(q="the" + " the" * 20)  # and </s>: 22 tokens
-    assert "longer than anything" not in app.captions
-    said = app.choose(sentence="the" + " the" * 21).captions
-    assert "23 tokens: longer than anything seen in training (22)." in said
-
-
 def test_what_is_too_long_for_the_address_is_left_out_and_named(start: Start) -> None:
     app = start(q="The dog.")
     note = "Too long for the page's address, and left out of it: "
@@ -278,33 +271,6 @@ def by_value_norms(trace: Trace) -> Floats:
     return renormalised(trace.attention["cross"] * trace.value_norms["cross"][:, :, None])
 
 
-Expected = Callable[[Trace], Floats]
-MAPS: list[tuple[str, str, Expected]] = [
-    ("kind=decoder_self layer=1 head=3", "", lambda t: t.attention["decoder_self"][0, 2]),
-    ("kind=encoder_self layer=2 head=2 step=20", "", lambda t: t.attention["encoder_self"][1, 1]),
-    ("layer=1 units=words show=max", "max of heads", lambda t: words(t, 0).max(axis=0)),
-    ("layer=2 head=2 units=words rows=consumed", "", lambda t: words(t, 1, "consumed")[1]),
-    ("layer=2 show=rollout", "Abnar and Zuidema", lambda t: rollout_of(t, "cross", 1, "weight")),
-    (
-        "kind=encoder_self show=rollout cells=value+norm units=words",
-        "Abnar and Zuidema 2020",
-        lambda t: make_grid(t, "encoder_self", GridOptions("words")).apply(
-            rollout_of(t, "encoder_self", 1, "value norm")
-        ),
-    ),
-    (
-        "layer=1 head=3 special=false renormalised=true cells=value+norm",
-        "Kobayashi et al. 2020",
-        lambda t: renormalised(without_special(t, by_value_norms(t)[0, 2])),
-    ),
-    (
-        "layer=1 show=mean special=false cells=value+norm",
-        "the length of their mean",
-        lambda t: without_special(t, renormalised(t.head_sum_norms["cross"][0])),
-    ),
-]
-
-
 def test_alti_stands_beside_rollout_and_where_they_differ(start: Start, run: TrainedRun) -> None:
     """Of the second decoder layer; the strongest column of each row is compared."""
     trace, model = traced(run), load_weights(run, 60).model
@@ -316,7 +282,6 @@ def test_alti_stands_beside_rollout_and_where_they_differ(start: Start, run: Tra
     assert f"the same column in {same} of {len(rolled)} rows" in app.captions
     kept = ", ".join(f"{share:.2f}" for share in mixed.kept["cross"])
     assert f"keeps {kept}, layer by layer" in app.captions
-    assert "alti" not in start(layer="2").charts
     own = start(show="rollout", layer="1", kind="encoder_self", units="words")
     grid = make_grid(trace, "encoder_self", GridOptions("words"))
     own.expect_cells("alti", grid.apply(mixed.maps["encoder_self"][0]))
@@ -330,36 +295,40 @@ def test_norms_with_the_residual_stand_beside_those_without(start: Start, run: T
     assert f"on average {maps['cross'][0][:, -1].mean():.2f} of a row" in app.captions
     own = start(show="mean", layer="2", kind="encoder_self", cells="value norm")
     own.expect_cells("with-residual", maps["encoder_self"][1])
-    assert "with-residual" not in start(show="mean", layer="1").charts
 
 
-@pytest.mark.parametrize(("link", "said", "expected"), MAPS, ids=[link for link, *_ in MAPS])
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        ("kind=encoder_self layer=2 head=2 step=20", lambda t: t.attention["encoder_self"][1, 1]),
+        ("layer=1 units=words show=max", lambda t: words(t, 0).max(axis=0)),
+        ("layer=2 head=2 units=words rows=consumed", lambda t: words(t, 1, "consumed")[1]),
+        (
+            "kind=encoder_self show=rollout cells=value+norm units=words",
+            lambda t: make_grid(t, "encoder_self", GridOptions("words")).apply(
+                rollout_of(t, "encoder_self", 1, "value norm")
+            ),
+        ),
+        (
+            "layer=1 head=3 special=false renormalised=true cells=value+norm",
+            lambda t: renormalised(without_special(t, by_value_norms(t)[0, 2])),
+        ),
+        (
+            "layer=1 show=mean special=false cells=value+norm",
+            lambda t: without_special(t, renormalised(t.head_sum_norms["cross"][0])),
+        ),
+    ],
+)
 def test_the_large_map_is_what_the_link_says(
-    start: Start, run: TrainedRun, link: str, said: str, expected: Expected
+    start: Start, run: TrainedRun, link: str, expected: Callable[[Trace], Floats]
 ) -> None:
     asked = dict(part.split("=") for part in link.replace("+", "_").split())
     asked = {name: value.replace("value_norm", "value norm") for name, value in asked.items()}
     app = start(**asked)
     trace = traced(run, step=int(asked.get("step", 60)))
     app.expect_cells("large", expected(trace))
-    layout = app.charts["large"]["layout"]
-    options = GridOptions(
-        units=asked.get("units", "tokens"),  # type: ignore[arg-type]
-        rows_by=asked.get("rows", "predicted"),  # type: ignore[arg-type]
-        special="special" not in asked,
-        renormalised="renormalised" in asked,
-    )
-    grid = make_grid(trace, asked.get("kind", "cross"), options)  # type: ignore[arg-type]
-    titles = [annotation["text"] for annotation in layout["annotations"]]
-    assert titles[:2] == [grid.row_title, grid.column_title]
-    assert tuple(map(unescape, layout["yaxis"]["labelalias"].values())) == grid.rows
-    told = app.captions + " ".join(each.value for each in app.markdown)
-    assert said in told
-    assert ("Kobayashi et al. 2020" in told) is ("cells" in asked)
-    if "show" not in asked:
-        assert f"layer {asked['layer']}, head {asked['head']}" in told
     sums_to_1 = asked.get("show") != "max" and ("special" not in asked or "renormalised" in asked)
-    assert ("Rows sum to 1." in told) is sums_to_1
+    assert ("Rows sum to 1." in app.captions) is sums_to_1
 
 
 def test_the_picture_of_all_heads_holds_every_weight(
@@ -422,11 +391,7 @@ def test_sampling_changes_the_probabilities_of_the_step(start: Start, run: Train
     squares = expected[:2].astype(np.float64) ** 2
     assert_drawn(array(app.charts["sampled"]["data"][0]["x"])[:2], squares / squares.sum())
     assert f"2 of {run.description.target_vocab_size} tokens can be drawn" in app.captions
-    once = re.search(r"the rarest “(.+?)” once in ([\d,]+)", app.captions)
-    assert once is not None
-    assert once[1] == next_token_label(traced(run).top_tokens[1][1], spaced=True)
-    rarest = squares.sum() / squares[1]
-    assert abs(float(once[2].replace(",", "")) - rarest) <= 0.5 + 1e-3 * rarest
+    assert f"once in {squares.sum() / squares[1]:,.0f}" in app.captions
     assert app.address["top_k"] == "2"
 
 
