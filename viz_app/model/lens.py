@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
-from headwise.model.files import CheckpointError
 from headwise.model.placement import is_large
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.grid import make_grid
@@ -24,7 +22,7 @@ from headwise.viz_app.measuring.stream_sizes import (
     largest_numbers,
 )
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.session.caches import Run, decoder_lens_of, decoder_lens_so_far, log_of
+from headwise.viz_app.session.caches import Run, decoder_lens_of, decoder_lens_so_far, samples_of
 from headwise.viz_app.session.markdown import table_cell
 from headwise.viz_app.session.panels import panel
 from headwise.viz_app.session.selection import Selection
@@ -47,7 +45,9 @@ def show_lens(selection: Selection, trace: Trace) -> None:
         f"The likeliest next token if {reader} read the decoder's stream after each layer; the "
         "last column is the model's prediction. Cells are shaded by probability, on the scale of "
         "attention weights. ✓ and a frame mark the token that does come next in the target. Rest "
-        f"the mouse on a cell for the five likeliest. {_caveat(config.norm == 'post')}",
+        "the mouse on a cell for the five likeliest. "
+        + _CAVEAT
+        + _POST_NORM_CAVEAT * (config.norm == "post"),
     )
     lens = read_lens(trace)
     layers, grid = lens.probabilities.shape[1] - 1, make_grid(trace, "cross")
@@ -65,24 +65,19 @@ def show_lens(selection: Selection, trace: Trace) -> None:
                 language=selection.run.target_language,
             )
         )
-    show_stream_sizes(selection, trace)
+    _show_stream_sizes(selection, trace)
 
 
-def _caveat(post_norm: bool) -> str:
-    caveat = (
-        "The unembedding was trained to read the last layer only. What an inner layer holds in "
-        "other directions is unreadable here and yet of use to later layers: a wrong token does "
-        "not mean that nothing is known."
-    )
-    if post_norm:
-        caveat += (
-            " All the more in this run, with its norm after each sublayer: every layer scales and "
-            "shifts the stream again, there is no norm at the end that all could share, and what "
-            "an inner layer holds was never meant for the unembedding."
-        )
-    return caveat
-
-
+_CAVEAT = (
+    "The unembedding was trained to read the last layer only. What an inner layer holds in other "
+    "directions is unreadable here and yet of use to later layers: a wrong token does not mean "
+    "that nothing is known."
+)
+_POST_NORM_CAVEAT = (
+    " All the more in this run, with its norm after each sublayer: every layer scales and shifts "
+    "the stream again, there is no norm at the end that all could share, and what an inner layer "
+    "holds was never meant for the unembedding."
+)
 _NOTE = (
     "The largest |x| among the D numbers that a token has in the stream, over the median |x| of "
     "all numbers of that layer (massive activations: Sun et al. 2024). A large number is no proof "
@@ -91,7 +86,7 @@ _NOTE = (
 """What the maps show, and what they cannot tell."""
 
 
-def show_stream_sizes(selection: Selection, trace: Trace) -> None:
+def _show_stream_sizes(selection: Selection, trace: Trace) -> None:
     """Draw a map for each stack: a row for each layer, a column for each token."""
     show_heading("Outlier activations", _NOTE)
     figures: dict[str, Any] = {}
@@ -171,7 +166,7 @@ def show_decoder_lens(selection: Selection, trace: Trace) -> None:
     st.dataframe(
         {"encoder": names, "the decoder writes": written}, hide_index=True, key="decoder_lens"
     )
-    if samples := _samples(selection):
+    if samples := tuple(dict.fromkeys(str(row["source"]) for row in samples_of(run))):
         _show_by_step(run, samples, names)
 
 
@@ -219,10 +214,3 @@ def _show_by_step(run: Run, samples: tuple[str, ...], names: Sequence[str]) -> N
         key="decoder_lens_steps",
         column_config={name: st.column_config.NumberColumn(name, format="%.1f") for name in names},
     )
-
-
-def _samples(selection: Selection) -> tuple[str, ...]:
-    with suppress(CheckpointError):  # the frame, which offers samples too, has said so
-        rows = log_of(selection.run.folder, "samples.jsonl")
-        return tuple(dict.fromkeys(str(row["source"]) for row in rows if row.get("source")))
-    return ()

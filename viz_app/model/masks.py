@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import streamlit as st
 
@@ -18,8 +17,7 @@ from headwise.viz_app.records.trace import (
     Check,
     Trace,
 )
-from headwise.viz_app.session.caches import checkpoint_of, log_of, to_tokens
-from headwise.viz_app.session.errors import USER_ERRORS
+from headwise.viz_app.session.caches import checkpoint_of, samples_of, to_tokens
 from headwise.viz_app.session.markdown import escape_markdown, power_of_ten
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.widgets import show_figure, show_heading
@@ -79,7 +77,9 @@ def show_masks(selection: Selection, trace: Trace) -> None:
         )
         _show_padding(selection, [source], key="alone")
         _show_checks(trace)
-    batch = batch_of_lengths(source, _samples(selection))
+    texts = dict.fromkeys(str(row["source"]).strip() for row in samples_of(selection.run))
+    encode = selection.run.tokenizers.encode_source
+    batch = batch_of_lengths(source, [tuple(encode(text)) for text in texts if text])
     show_heading(
         "In a batch with other sentences",
         f"{len(batch)} × 1 × 1 × {max(map(len, batch))}: shorter sentences are filled up with "
@@ -115,21 +115,11 @@ def _show_padding(selection: Selection, batch: Sequence[TokenIds], *, key: str) 
         )
 
 
-def _samples(selection: Selection) -> list[TokenIds]:
-    """Return the run's sample sentences; none if they cannot be read, which the frame shows."""
-    encode = selection.run.tokenizers.encode_source
-    with suppress(*USER_ERRORS):
-        rows = log_of(selection.run.folder, "samples.jsonl")
-        texts = {str(row.get("source", "")).strip(): None for row in rows}
-        return [tuple(encode(text)) for text in texts if text]
-    return []
-
-
 def _show_checks(trace: Trace) -> None:
     """Draw a line for each check: whether it holds, the largest deviation, and its limit."""
     show_heading("Self-checks on this sentence")
     with st.container(key="checks"):
-        st.markdown("\n".join(_line(check) for check in trace.checks))
+        st.markdown("\n".join(map(_line, trace.checks)))
     if not all(check.passed for check in trace.checks):
         st.error("Do not trust what this sentence's pages show.")
 

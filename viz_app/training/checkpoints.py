@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import streamlit as st
 
-from headwise.model.files import CheckpointError
-from headwise.viz_app.session.caches import Run, load_ahead, log_of, translation_of
+from headwise.viz_app.session.caches import Run, load_ahead, samples_of, translation_of
 from headwise.viz_app.session.errors import USER_ERRORS, describe_error
 from headwise.viz_app.session.log import log_refusal
 from headwise.viz_app.session.selection import Selection
@@ -98,12 +96,8 @@ def same_tokenizers(a: Run, b: Run) -> bool:
 def choose_shared_target(selection: Selection) -> SharedTarget:
     """Ask for the target that all checkpoints are given."""
     run, sentence = selection.run, selection.text.strip()
-    reference = ""
-    with suppress(CheckpointError):  # the frame, which offers samples too, has said so
-        of_sentence = (
-            row for row in log_of(run.folder, "samples.jsonl") if row.get("source") == sentence
-        )
-        reference = next((str(row["reference"]) for row in of_sentence if row.get("reference")), "")
+    of_sentence = (row for row in samples_of(run) if row["source"] == sentence)
+    reference = next((str(row["reference"]) for row in of_sentence if row.get("reference")), "")
     own = ""
     with st.popover("Target", key="shared-menu"):
         chosen = choose_one(

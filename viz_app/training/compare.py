@@ -6,13 +6,11 @@ stand side by side without a difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.attention import (
@@ -77,15 +75,22 @@ def show_compare(selection: Selection) -> None:
         if not same_tokenizers(run, selection.run):
             target = tuple(run.tokenizers.encode_target(shared.text))
         forced = trace_of(run, step, selection.text, target)
-        sides.append(ComparedCheckpoint(run, forced, name))
+        sides.append(_Checkpoint(run, forced, name))
         with place:
             translated = trace_of(run, step, selection.text)
             with st.container(horizontal=True, gap="small", vertical_alignment="center"):
                 st.markdown(f"**{letter}: {escape_markdown(name)}**, its own translation")
-                _show_way_to(selection, run, step, letter)
-            _show_translation(selection, translated, forced, letter)
+                choices: dict[str, object] = {"step": step}
+                if run is not selection.run:
+                    choices |= {"run": run.name, "sentence": selection.text}
+                show_link("Open on Translate", "translate", key=f"open-{letter}", **choices)
+            show_target(selection, translated, key=f"own-{letter}")
+            st.caption(
+                f"Log-probability {total_log_probability(translated):.3g} nats; the shared target "
+                f"has {total_log_probability(forced):.3g} here."
+            )
     with maps:
-        show_differences(selection, sides[0], sides[1], units)
+        _show_differences(selection, sides[0], sides[1], units)
         st.caption(
             f"All maps are of one target, {shared.description}, given to both: "
             f"{escape_markdown(shared.text)}"
@@ -136,22 +141,6 @@ def _same_languages(a: Run, b: Run) -> bool:
     return all(one == other or not one or not other for one, other in languages)
 
 
-def _show_way_to(selection: Selection, run: Run, step: int, letter: str) -> None:
-    """Draw a link to the page Translate with one of the two checkpoints."""
-    choices: dict[str, object] = {"step": step}
-    if run is not selection.run:
-        choices |= {"run": run.name, "sentence": selection.text}
-    show_link("Open on Translate", "translate", key=f"open-{letter}", **choices)
-
-
-def _show_translation(selection: Selection, own: Trace, forced: Trace, letter: str) -> None:
-    show_target(selection, own, key=f"own-{letter}")
-    st.caption(
-        f"Log-probability {total_log_probability(own):.3g} nats; the shared target has "
-        f"{total_log_probability(forced):.3g} here."
-    )
-
-
 _PANEL = "differences"
 _MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
@@ -162,45 +151,58 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class ComparedCheckpoint:
-    """One of the two checkpoints has its run, its trace of the shared target, and a name."""
+class _Checkpoint:
+    """A checkpoint has its run, its trace of the shared target, and the name that people read."""
 
     run: Run
     trace: Trace
     name: str
-    """The name that people read, such as “step 500”."""
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """A pair has both checkpoints and the grids of their maps."""
+    """A pair has both checkpoints and the units of their maps."""
 
-    a: ComparedCheckpoint
-    b: ComparedCheckpoint
-    grids: Mapping[Kind, tuple[Grid, Grid]]
-    same_run: bool
+    a: _Checkpoint
+    b: _Checkpoint
+    units: Units
     mismatch: str
     """Why the maps cannot be compared cell by cell; empty if they can."""
 
+    @property
+    def same_run(self) -> bool:
+        return self.a.run is self.b.run
+
+    @property
+    def same_shapes(self) -> bool:
+        return self.a.trace.shapes == self.b.trace.shapes
+
+    def grids(self, kind: Kind) -> list[Grid]:
+        options = GridOptions(self.units)
+        return [make_grid(each.trace, kind, options) for each in (self.a, self.b)]
+
     def maps(self, kind: Kind) -> tuple[Floats, Floats]:
         """Return the maps of all heads of A and of B, (L, H, rows, columns)."""
-        first, second = self.grids[kind]
-        a, b = self.a.trace.attention[kind], self.b.trace.attention[kind]
-        return first.apply(a), second.apply(b)
+        a, b = self.grids(kind)
+        return a.apply(self.a.trace.attention[kind]), b.apply(self.b.trace.attention[kind])
 
-    def allowed(self, kind: Kind) -> NDArray[np.bool_] | None:
-        """Return which cells the mask allows in A or in B, (rows, columns); None if all."""
-        first, second = (grid.allowed for grid in self.grids[kind])
-        return None if first is None or second is None else first | second
+    def distances(self, kind: Kind) -> Floats:
+        """Return how far apart the heads are, (L, H), over the cells that A or B may look at."""
+        first, second = (grid.allowed for grid in self.grids(kind))
+        allowed = None if first is None or second is None else first | second
+        return head_distances(*self.maps(kind), allowed=allowed)
 
 
 @panel(_PANEL)
 @inspecting
-def show_differences(
-    selection: Selection, a: ComparedCheckpoint, b: ComparedCheckpoint, units: Units
-) -> None:
+def _show_differences(selection: Selection, a: _Checkpoint, b: _Checkpoint, units: Units) -> None:
     """Rank all heads by how far apart they are, and draw one of them large."""
-    pair = _make_pair(a, b, units)
+    same, mismatch = same_tokenizers(a.run, b.run), ""
+    if not same:
+        folded = "word" in {run.tokenizers.target.kind for run in (a.run, b.run)}
+        runs = a.run.name, b.run.name
+        mismatch = first_word_mismatch(a.trace, b.trace, runs, folded=folded)
+    pair = _Pair(a, b, units if same else "words", mismatch)
     ranking = st.container()
     names = {which: f"{which}: {escape_markdown(of.name)}" for which, of in (("A", a), ("B", b))}
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="head-row"):
@@ -227,26 +229,11 @@ def show_differences(
         _show_overview(selection, pair, head, shown)
     with right:
         _show_large(selection, pair, head, other, shown)
-    if not pair.mismatch and not pair.same_run and not same_tokenizers(a.run, b.run):
+    if not pair.mismatch and not same:
         st.caption(
             "The two runs cut text into other tokens, so maps are compared by words: weights are "
             "summed over the tokens of a column and averaged over those of a row."
         )
-
-
-def _make_pair(a: ComparedCheckpoint, b: ComparedCheckpoint, units: Units) -> _Pair:
-    same = same_tokenizers(a.run, b.run)
-    grid_options = GridOptions(units if same else "words")
-    folded = "word" in {run.tokenizers.target.kind for run in (a.run, b.run)}
-    mismatch = ""
-    if not same:
-        names = a.run.name, b.run.name
-        mismatch = first_word_mismatch(a.trace, b.trace, names, folded=folded)
-    grids = {
-        kind: (make_grid(a.trace, kind, grid_options), make_grid(b.trace, kind, grid_options))
-        for kind in KINDS
-    }
-    return _Pair(a, b, grids, a.run is b.run, mismatch)
 
 
 def _choose_other_head(pair: _Pair, head: Head) -> Head:
@@ -279,7 +266,7 @@ def _choose_other_head(pair: _Pair, head: Head) -> Head:
 
 def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
     """Draw how far apart the two are in each head, and name the heads that are farthest."""
-    if pair.a.trace.shapes != pair.b.trace.shapes:
+    if not pair.same_shapes:
         (layers, heads), (other_layers, other_heads) = (
             side.trace.shapes[selected.kind] for side in (pair.a, pair.b)
         )
@@ -288,9 +275,7 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
             f"{other_heads}, so that heads do not pair. Choose a head of each."
         )
         return
-    distances = {
-        kind: head_distances(*pair.maps(kind), allowed=pair.allowed(kind)) for kind in KINDS
-    }
+    distances = {kind: pair.distances(kind) for kind in KINDS}
     by_number = "" if pair.same_run else " Heads are paired by their numbers only."
     unknown = any(np.isnan(of_kind).any() for of_kind in distances.values())
     without = " “–”: no row has more than one key." if unknown else ""
@@ -324,10 +309,10 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
 def _show_overview(selection: Selection, pair: _Pair, head: Head, shown: str) -> None:
     """Draw all heads of the chosen kind, a small map each."""
     kind, signed = head.kind, shown == "B − A"
-    if signed and pair.a.trace.shapes != pair.b.trace.shapes:
+    if signed and not pair.same_shapes:
         st.caption("A and B differ in layers and heads: there is no difference of all of them.")
         return
-    grid = pair.grids[kind][shown == "B"]
+    grid = pair.grids(kind)[shown == "B"]
     a, b = pair.maps(kind)
     maps = (
         pool_differences(b - a, _MOST_CELLS)
@@ -357,7 +342,7 @@ def _show_overview(selection: Selection, pair: _Pair, head: Head, shown: str) ->
 
 def _show_large(selection: Selection, pair: _Pair, head: Head, other: Head, shown: str) -> None:
     """Draw the chosen head's map of A or of B, or where B has more weight and where less."""
-    grid = pair.grids[head.kind][shown == "B"]
+    grid = pair.grids(head.kind)[shown == "B"]
     arguments = map_arguments(grid, selection.theme) | {"width": _WIDTH, "square": True}
     a, b = pair.maps(head.kind)
     of = other if shown == "B" else head

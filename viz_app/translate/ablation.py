@@ -22,7 +22,7 @@ from headwise.viz_app.measuring.wording import with_error
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session.cache import cached
-from headwise.viz_app.session.caches import HeadMeans, Run, head_costs_of, head_means_of, trace_of
+from headwise.viz_app.session.caches import HeadMeans, head_costs_of, head_means_of, trace_of
 from headwise.viz_app.session.errors import describe_error
 from headwise.viz_app.session.given import given_measures
 from headwise.viz_app.session.head_choice import (
@@ -68,7 +68,7 @@ def show_ablation(selection: Selection, trace: Trace) -> None:
         show_link("Turn heads up, down or around", "why", key="turn-heads", why="turn heads")
     bring_if_asked("switched-off")
     with ranking:
-        show_ranking(selection, trace)
+        _show_ranking(selection, trace)
 
 
 def _choose_off(trace: Trace) -> Turned:
@@ -120,7 +120,7 @@ _TARGET_NOTES = {
 }
 
 
-def show_ranking(selection: Selection, trace: Trace) -> None:
+def _show_ranking(selection: Selection, trace: Trace) -> None:
     """Ask for what heads are ranked by, and rank them."""
     if not st.toggle(
         "Rank all heads",
@@ -129,9 +129,15 @@ def show_ranking(selection: Selection, trace: Trace) -> None:
         **control("rank", "Rank all heads"),
     ):
         return
-    measured = _measured(selection.run, trace)
+    run = selection.run
+    measured = cached(
+        "sentence measured",
+        (trace.sha256, run.tokenizers_sha256, trace.source.ids, trace.target_ids, trace.turned),
+        lambda: measure_sentence(trace, run.tokenizers, run.counts),
+        facts=lambda _: {"run": run.name, "step": trace.step},
+    )
     names = {"cost": "what the translation loses without it"} | {
-        name: measure_description(name, selection.run, ()).name for name in measured.values
+        name: measure_description(name, run, ()).name for name in measured.values
     }
     by = choose_from_list("By", list(names), key="ranked_by", format_func=names.__getitem__)
     ranked = (
@@ -147,15 +153,6 @@ def show_ranking(selection: Selection, trace: Trace) -> None:
             # A head's words, above, say whether it is off.
             on_click=lambda: change_view(WHOLE_PAGE, strengths=first),
         )
-
-
-def _measured(run: Run, trace: Trace) -> MeasuredSentence:
-    return cached(
-        "sentence measured",
-        (trace.sha256, run.tokenizers_sha256, trace.source.ids, trace.target_ids, trace.turned),
-        lambda: measure_sentence(trace, run.tokenizers, run.counts),
-        facts=lambda _: {"run": run.name, "step": trace.step},
-    )
 
 
 def _rank_by_look(

@@ -81,7 +81,10 @@ def costs_of_unread(
         places = order[start : start + size]
         changes = [unread[place] for place in places]
         of_encoder = sum(map(_is_of_encoder, changes))
-        with edit(model, _edits(changes)):
+        rows: dict[str, list[tuple[int, Unread]]] = defaultdict(list)  # by hook point
+        for row, each in enumerate(changes):
+            rows[f"{attention_path(each.head.kind, each.head.layer)}.weights"].append((row, each))
+        with edit(model, {point: _leave_unread(those) for point, those in rows.items()}):
             streams = run_copies(model, sources, consumed, len(changes) + 1, of_encoder=of_encoder)
         totals = target_log_probabilities(model, streams, targets)[:, 0].double()
         known.update(zip(places, (totals[-1] - totals[:-1]).tolist(), strict=True))
@@ -91,14 +94,6 @@ def costs_of_unread(
 
 def _is_of_encoder(unread: Unread) -> bool:
     return unread.head.kind == "encoder_self"
-
-
-def _edits(unread: Sequence[Unread]) -> dict[str, Edit]:
-    """Make the edits under which each row of a batch has one of the changes, by hook points."""
-    rows: dict[str, list[tuple[int, Unread]]] = defaultdict(list)
-    for row, change in enumerate(unread):
-        rows[f"{attention_path(change.head.kind, change.head.layer)}.weights"].append((row, change))
-    return {point: _leave_unread(changes) for point, changes in rows.items()}
 
 
 def _leave_unread(changes: Sequence[tuple[int, Unread]]) -> Edit:
@@ -271,14 +266,15 @@ def sink_effects(
     ``known`` is as for ``costs_of_unread``.
     """
     sinks, every = find_sinks(trace, kind), range(len(trace.keys_of(kind)))
-    changes: list[Unread] = []
-    for sink in sinks:
-        others = tuple(key for key in every if key not in sink.keys)
-        changes += [
+    changes = [
+        change
+        for sink in sinks
+        for change in (
             Unread(sink.head, sink.keys),
             Unread(sink.head, sink.keys, removed=True),
-            Unread(sink.head, others),
-        ]
+            Unread(sink.head, tuple(key for key in every if key not in sink.keys)),
+        )
+    ]
     costs = costs_of_unread(
         model,
         trace.source.ids,
