@@ -76,10 +76,10 @@ from headwise.viz_app.measuring.words import (
     source_word_numbers,
     word_numbers,
 )
-from headwise.viz_app.model.positions.angles import encodings
+from headwise.viz_app.model.angles import encodings
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.translate.given.found import unrelated
+from headwise.viz_app.translate.given import unrelated
 from headwise.viz_app.why.sentences.correspondence import corresponding
 from tests.shipped import SHIPPED
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwise.viz_app.errors.pairs.section import show_pairs
-from headwise.viz_app.errors.sentences.section import show_failures
+from headwise.viz_app.errors.pairs import show_pairs
+from headwise.viz_app.errors.sentences import show_failures
 from headwise.viz_app.session.download import show_download_menu
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.widgets import choose_one

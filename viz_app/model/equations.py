@@ -19,8 +19,8 @@ from headwise.viz_app.analysis.formulas import (
     output_formula,
 )
 from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.model.angles import encoding_formula, encodings, order_of
 from headwise.viz_app.model.choices import SECTION_TITLES
-from headwise.viz_app.model.positions.angles import encoding_formula, encodings, order_of
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.selection import Selection

@@ -10,14 +10,13 @@ import streamlit as st
 from headwise.model.interface import Side
 from headwise.viz_app.figures.drawings import architecture_svg
 from headwise.viz_app.model.choices import SECTION_TITLES
-from headwise.viz_app.model.decoder_lens import show_decoder_lens
 from headwise.viz_app.model.equations import show_equations
 from headwise.viz_app.model.input import TraceSide, show_input, side_of
-from headwise.viz_app.model.lens import show_lens
-from headwise.viz_app.model.masks.section import show_masks
-from headwise.viz_app.model.modules.section import show_modules, show_presets
+from headwise.viz_app.model.lens import show_decoder_lens, show_lens
+from headwise.viz_app.model.masks import show_masks
+from headwise.viz_app.model.modules import show_modules, show_presets
 from headwise.viz_app.model.neighbours import show_similar
-from headwise.viz_app.model.positions.section import show_positions
+from headwise.viz_app.model.positions import show_positions
 from headwise.viz_app.model.projection import show_projection
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session.download import show_download_menu

@@ -113,6 +113,13 @@ def log_of(folder: Path, name: str) -> Sequence[LogRow]:
     )
 
 
+def samples_of(run: Run) -> list[LogRow]:
+    """Return what was logged of sample sentences; none if it is damaged, which the frame says."""
+    with suppress(CheckpointError):
+        return [row for row in log_of(run.folder, "samples.jsonl") if row.get("source")]
+    return []
+
+
 def checkpoint_of(run: Run, step: int, *, says: bool = True) -> Checkpoint:
     """Load a checkpoint; the page ``says`` so if it takes long."""
     path = run.weights_path(step)

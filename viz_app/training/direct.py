@@ -19,8 +19,8 @@ from headwise.viz_app.session.target import target_buttons
 from headwise.viz_app.session.view import WHOLE_PAGE, change_view, checked
 from headwise.viz_app.session.vocabulary import token_name
 from headwise.viz_app.session.widgets import open_page
-from headwise.viz_app.training.head_cells import choose_order, show_cells
-from headwise.viz_app.training.shared_target import SharedTarget, choose_shared_target
+from headwise.viz_app.training.checkpoints import SharedTarget, choose_shared_target
+from headwise.viz_app.training.matrix import choose_order, show_cells
 from headwise.viz_app.why.word.account import MEAN, Account
 from headwise.viz_app.why.word.section.asked import (
     accounts_by_step,
@@ -38,7 +38,15 @@ def show_direct(selection: Selection) -> None:
     with choices:
         shared = choose_shared_target(selection)
         trace = trace_of(selection.run, selection.step, selection.text, shared.ids)
-        at = _choose_token(selection, trace)
+        at: int = checked("at", "Position", usable=range(len(trace.predicted)).__contains__)
+        st.caption("The target: a click asks what brought that token")
+        target_buttons(
+            selection,
+            trace,
+            does="each asks what brought it",
+            on_click=lambda place: change_view(at=place),
+            chosen=at,
+        )
         word = escape_markdown(token_labels(trace.predicted)[at])
         choose_other_word(selection, trace, at, f"What brought “{word}”, and not")
         order = choose_order()
@@ -52,25 +60,6 @@ def show_direct(selection: Selection) -> None:
         _show_matrix(selection, shared, trace, account, head, order)
 
 
-def _choose_token(selection: Selection, trace: Trace) -> int:
-    """Draw the tokens of the target, and ask for one."""
-    at: int = checked("at", "Position", usable=range(len(trace.predicted)).__contains__)
-    st.caption("The target: a click asks what brought that token")
-    target_buttons(
-        selection,
-        trace,
-        does="each asks what brought it",
-        on_click=lambda place: change_view(at=place),
-        chosen=at,
-    )
-    return at
-
-
-def _stop() -> None:
-    """Go back to the measures of a corpus, which are there."""
-    change_view(WHOLE_PAGE, matrix_over="corpus")
-
-
 def _show_matrix(
     selection: Selection,
     shared: SharedTarget,
@@ -79,7 +68,12 @@ def _show_matrix(
     head: Head,
     order: str,
 ) -> None:
-    accounts = accounts_by_step(selection, trace, account, stop=_stop)
+    accounts = accounts_by_step(
+        selection,
+        trace,
+        account,
+        stop=lambda: change_view(WHOLE_PAGE, matrix_over="corpus"),  # which is there
+    )
     if accounts is None:
         return
     steps = [*accounts]

@@ -1,20 +1,24 @@
-"""The section "heads" of the page Training: one measure of every head at every checkpoint."""
+"""The section "heads" of the page Training: a value of every head at every checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import streamlit as st
 
-from headwise.model.interface import Head
-from headwise.viz_app.analysis.head_ranking import head_table, head_values
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
+from headwise.viz_app.analysis.labels import KIND_NAMES, count_of
 from headwise.viz_app.figures.checkpoint_lines import measure_lines
+from headwise.viz_app.figures.heads import HeadRows, head_matrix
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES, OF_WEIGHTS
 from headwise.viz_app.measuring.head_words import Phase, phases
 from headwise.viz_app.measuring.wording import with_error
-from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.records.measures import MeasureRange, Measures
+from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.session.given import measured_by_weights
 from headwise.viz_app.session.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.session.inspector import inspector
@@ -31,28 +35,20 @@ from headwise.viz_app.session.measures import (
 )
 from headwise.viz_app.session.panels import panel
 from headwise.viz_app.session.selection import Selection
-from headwise.viz_app.session.widgets import THE_HEAD_ALONE, choose_one, open_page, show_figure
-from headwise.viz_app.training.direct import show_direct
-from headwise.viz_app.training.head_cells import choose_order, show_cells
+from headwise.viz_app.session.widgets import (
+    THE_HEAD_ALONE,
+    choose_one,
+    clicked_value,
+    open_page,
+    show_figure,
+)
 
 _MOST_LINES = 6
 _MOST_PHASES = 3
 
 
 def show_matrix(selection: Selection) -> None:
-    """Draw the section."""
-    over = choose_one(
-        "Measured on",
-        ["corpus", "sentence"],
-        key="matrix_over",
-        format_func=lambda over: {"corpus": "on a corpus", "sentence": "on this sentence"}[over],
-        show_label=False,
-        help="On a corpus: what each head does on average. On this sentence: what each head "
-        "brought to one of its words.",
-    )
-    if over == "sentence":
-        show_direct(selection)
-        return
+    """Draw the section on a corpus."""
     steps = measured_steps_of(selection)
     measured, above = measures_of(selection.run, steps), st.container()
     by_step = {**measured_by_weights(selection.run, steps), **measured.by_step}
@@ -248,3 +244,81 @@ def _told(
         return ""
     before = "…; " if len(found) > _MOST_PHASES else ""
     return escape_markdown(before + "; ".join(map(write, found[-_MOST_PHASES:])))
+
+
+def choose_order() -> str:
+    """Ask for the order of the rows: ``layout`` or ``last value``."""
+    return choose_one(
+        "Rows",
+        ["layout", "last value"],
+        key="matrix_rows",
+        format_func=lambda order: {"layout": "by layer", "last value": "by last value"}[order],
+        help="Kind by kind: by layer and head, or the largest value at the last checkpoint that "
+        "has one first.",
+    )
+
+
+def show_cells(
+    selection: Selection,
+    heads: Sequence[Head],
+    cells: Floats,
+    *,
+    steps: Sequence[int],
+    order: str,
+    words: Callable[[Head, int, float], str],
+    name: str,
+    measured: str,
+    values: MeasureRange,
+    about: str,
+    selected: Head,
+    on_click: Callable[[Head, int], None],
+) -> str:
+    """Draw the values (heads, steps) of some heads, and return what is to be said below.
+
+    Args:
+        selection: the run and its chosen step.
+        heads, cells, steps: rows, values and columns; NaN where there is no value.
+        order: of the rows, as ``choose_order`` gives it.
+        words: says what the value of a head at a step means.
+        name: of the file of the picture.
+        measured: the name of what the values are.
+        values: their range.
+        about: a sentence on them, for those who cannot see the picture.
+        selected: the head whose cell is framed.
+        on_click: is called with the head and the step of a clicked cell.
+    """
+    if order == "last value":
+        places = order_by_last_value(heads, cells)
+        heads, cells = [heads[place] for place in places], cells[places]
+
+    def click() -> None:
+        if clicked := clicked_value("head_matrix"):
+            kind, layer, number, step = clicked.split(",")
+            on_click(Head(cast(Kind, kind), int(layer), int(number)), int(step))
+
+    said = [
+        [words(head, step, float(value)) for step, value in zip(steps, row, strict=True)]
+        for head, row in zip(heads, cells, strict=True)
+    ]
+    show_figure(
+        head_matrix(
+            HeadRows(heads, [head_label(head) for head in heads], cells, said),
+            steps=steps,
+            kinds=KIND_NAMES,
+            measured=measured,
+            values=values,
+            theme=selection.theme,
+            selected=(selected, selection.step),
+        ),
+        key="head_matrix",
+        alt=f"{measured} of {count_of(len(heads), 'head')} at "
+        f"{count_of(len(steps), 'checkpoint')}. {about}",
+        name=f"heads-{name}",
+        on_select=click,
+    )
+    note = "Rows are layer.head, columns training steps."
+    if np.isnan(cells).any():
+        note += " Grey cells have no value."
+    if left_out := [KIND_NAMES[kind] for kind in KINDS if all(one.kind != kind for one in heads)]:
+        note += f" It has no meaning for {' and '.join(left_out)} attention."
+    return note

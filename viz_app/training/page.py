@@ -13,16 +13,31 @@ from headwise.viz_app.session.view import fill_in
 from headwise.viz_app.session.widgets import choose_one
 from headwise.viz_app.training.compare import show_compare
 from headwise.viz_app.training.curves import other_runs, show_curves
+from headwise.viz_app.training.direct import show_direct
 from headwise.viz_app.training.embeddings import show_embeddings
 from headwise.viz_app.training.matrix import show_matrix
 from headwise.viz_app.training.stages import show_stages
 from headwise.viz_app.training.translations import show_translations
 from headwise.viz_app.training.watch import show_watch
 
+
+def _show_heads(selection: Selection) -> None:
+    over = choose_one(
+        "Measured on",
+        ["corpus", "sentence"],
+        key="matrix_over",
+        format_func=lambda over: {"corpus": "on a corpus", "sentence": "on this sentence"}[over],
+        show_label=False,
+        help="On a corpus: what each head does on average. On this sentence: what each head "
+        "brought to one of its words.",
+    )
+    (show_direct if over == "sentence" else show_matrix)(selection)
+
+
 _SECTIONS: dict[str, Callable[[Selection], None]] = {
     "watch": show_watch,
     "curves": show_curves,
-    "heads": show_matrix,
+    "heads": _show_heads,
     "stages": show_stages,
     "translations": show_translations,
     "compare": show_compare,

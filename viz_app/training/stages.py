@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -70,6 +69,10 @@ def _show_charts(
 def _draw_stages(
     selection: Selection, steps: Sequence[int], charts: Sequence[StageChart], key: str
 ) -> None:
+    def open_clicked() -> None:
+        if clicked := clicked_value(key):
+            change_view(WHOLE_PAGE, step=int(clicked))
+
     ends = []
     for chart in charts:
         known = [value for value in chart.values if not math.isnan(value)]
@@ -81,7 +84,7 @@ def _draw_stages(
         key=key,
         alt=f"Measures of {len(steps)} checkpoints as a whole: {'; '.join(ends)}.",
         name=key,
-        on_select=partial(_go_to_clicked_stage, key),
+        on_select=open_clicked,
     )
 
 
@@ -90,16 +93,14 @@ def _weight_without_content(measures: Measures) -> tuple[float, float]:
 
     The second is NaN if it is not known.
     """
-    heads, even = [], []
+    names = ("begin", "end", "punctuation")
+    heads, even = list[float](), list[float]()
     for kind in KINDS:
-        names = ("begin", "end", "punctuation")
-        of_kind = [measures.values[name][kind] for name in names]
-        heads += np.nansum(of_kind, axis=0).ravel().tolist()
-        if measures.even:
-            even_of = [measures.even.get(name, {}).get(kind, math.nan) for name in names]
-            by_chance = float(np.nansum(even_of))
-            even += [by_chance] * of_kind[0].size
-    return float(np.mean(heads)), float(np.mean(even)) if even else math.nan
+        of_kind = np.nansum([measures.values[name][kind] for name in names], axis=0)
+        heads += of_kind.ravel().tolist()
+        by_chance = [measures.even.get(name, {}).get(kind, math.nan) for name in names]
+        even += [float(np.nansum(by_chance))] * of_kind.size
+    return float(np.mean(heads)), float(np.mean(even)) if measures.even else math.nan
 
 
 def _show_sizes(
@@ -181,11 +182,6 @@ def _chart(name: str, by_step: Mapping[int, Measures], steps: Sequence[int]) -> 
 
 def _or_none(reference: float) -> float | None:
     return None if math.isnan(reference) else reference
-
-
-def _go_to_clicked_stage(key: str) -> None:
-    if clicked := clicked_value(key):
-        change_view(WHOLE_PAGE, step=int(clicked))
 
 
 def _half_ways(charts: Iterable[StageChart], steps: Sequence[int]) -> str:

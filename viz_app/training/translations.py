@@ -79,21 +79,16 @@ def _samples(selection: Selection) -> list[LogRow]:
 def _show_sentence(selection: Selection, rows: Sequence[LogRow]) -> None:
     """Draw the translations of a sample sentence at each step."""
     reference = _reference(rows[-1])
+    lines: dict[int, Sequence[Cell]] = {
+        row["step"]: [_translation(selection, row["translation"], reference), _score(score)]
+        for row, score in zip(rows, _scores(rows), strict=True)
+    }
+    titles = ["translation", "chrF"]
     if reference:
         st.text(f"Reference: {reference}")
-    scores = _scores(rows)
-    _draw_by_step(
-        selection,
-        ["translation", *(["chrF"] if reference else [])],
-        {
-            row["step"]: [
-                _translation(selection, row["translation"], reference),
-                *([_score(score)] if reference else []),
-            ]
-            for row, score in zip(rows, scores, strict=True)
-        },
-        key="sample_table",
-    )
+    else:
+        titles, lines = titles[:1], {step: cells[:1] for step, cells in lines.items()}
+    _draw_by_step(selection, titles, lines, key="sample_table")
 
 
 def _show_step(selection: Selection, rows: Sequence[LogRow]) -> None:
@@ -229,7 +224,6 @@ def _draw_by_step(
     selection: Selection, titles: Sequence[str], lines: Mapping[int, Sequence[Cell]], *, key: str
 ) -> None:
     """Draw a row for each step; a click selects the checkpoint of its step."""
-
     row_table(
         ["step", *titles],
         [Row(str(step), (f"{step:,}", *cells)) for step, cells in lines.items()],

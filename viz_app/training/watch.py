@@ -35,8 +35,13 @@ from headwise.viz_app.session.panels import panel
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.view import WHOLE_PAGE, change_view, view
 from headwise.viz_app.session.widgets import choose_one
-from headwise.viz_app.training.checkpoints import at_each, has_several, say_left_out
-from headwise.viz_app.training.shared_target import SharedTarget, choose_shared_target
+from headwise.viz_app.training.checkpoints import (
+    SharedTarget,
+    at_each,
+    choose_shared_target,
+    has_several,
+    say_left_out,
+)
 
 _MOST_TOKENS = 80
 """Most tokens of a translation that are shown; early checkpoints may never end a sentence."""

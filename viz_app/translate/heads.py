@@ -26,7 +26,6 @@ from headwise.viz_app.session.head_choice import (
     choose_head,
     choose_units,
     head_toolbar,
-    map_arguments,
     token_axes,
 )
 from headwise.viz_app.session.inspector import inspecting
@@ -37,9 +36,8 @@ from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.target import show_target_text, total_log_probability
 from headwise.viz_app.session.view import WHOLE_PAGE, change_view, redraw_all, view
 from headwise.viz_app.session.widgets import choose_one, open_page, show_figure
-from headwise.viz_app.translate.head_words import show_head_line, show_head_words
-from headwise.viz_app.translate.likeliest import show_next_tokens
 from headwise.viz_app.translate.lines import show_lines
+from headwise.viz_app.translate.map_words import show_head_line, show_head_words, show_next_tokens
 from headwise.viz_app.translate.mixed import show_mixed, show_with_residual
 from headwise.viz_app.translate.shown_map import (
     HEAD_PANELS,
@@ -47,6 +45,7 @@ from headwise.viz_app.translate.shown_map import (
     choose_cells,
     choose_options,
     choose_window,
+    large_map,
     redraw_heads,
     show_help,
 )
@@ -57,8 +56,6 @@ _Style = Literal["map", "lines", "joint"]
 
 MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
-_MAP_WIDTH = 530
-"""Pixels that the large map has in a window of 1,280."""
 _SHARES, _FEW = {False: (3, 8), True: (2, 3)}, 6
 """What the picture of all heads and the large map have of the width, with few heads or many."""
 
@@ -97,9 +94,9 @@ def show_heads(
             show_special_weight(selection, first)
             _show_map(selection, first, grid, shown)
             if shown.aggregate == "rollout":
-                show_mixed(selection, first, grid, shown, width=_MAP_WIDTH)
+                show_mixed(selection, first, grid, shown)
             elif (shown.aggregate, shown.cell_value) == ("mean", "value norm"):
-                show_with_residual(selection, first, grid, shown, width=_MAP_WIDTH)
+                show_with_residual(selection, first, grid, shown)
         else:
             show_lines(selection, first, shown, grids, joint=style == "joint")
     with left, st.container(key="overview"):
@@ -124,16 +121,6 @@ def _choose_drawing(selection: Selection, *, compares: bool) -> tuple[_Style, Ce
         choose_options(selection.run)
         show_help(selection.run.description)
     return style, cells
-
-
-def _pool_note(grid: Grid) -> str | None:
-    blocks = [math.ceil(n / MOST_CELLS) for n in (len(grid.rows), len(grid.columns))]
-    if max(blocks) == 1:
-        return None
-    return (
-        f"Each cell here is the largest of {blocks[0]} × {blocks[1]} weights; the enlarged map has "
-        "all of them."
-    )
 
 
 def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> None:
@@ -161,9 +148,17 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
     legend = scale_legend(
         selection.theme, f"probability, {shown.measured}", masked=grid.allowed is not None
     )
+    high, wide = (math.ceil(n / MOST_CELLS) for n in (len(grid.rows), len(grid.columns)))
+    pooled = (
+        f"Each cell here is the largest of {high} × {wide} weights; the enlarged map has all of "
+        "them."
+    )
     with st.container(gap="xsmall", key="mosaic-legend"):
         st.html(legend)
-        st.caption(f"Checkpoint {trace.step:,}: click a head to enlarge it.", help=_pool_note(grid))
+        st.caption(
+            f"Checkpoint {trace.step:,}: click a head to enlarge it.",
+            help=pooled if max(high, wide) > 1 else None,
+        )
         _offer_first_step(selection)
 
 
@@ -215,10 +210,10 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
         selected=selected,
         column=column,
         measured=shown.measured,
-        width=_MAP_WIDTH,
-        square=True,
-        **map_arguments(grid, selection.theme),
+        **large_map(grid, selection.theme),
     )
+    of_lesson = answered("cell", 0, 0) | answered("row", 0)
+    answers = "answer the question" if of_lesson else "open it in Inside a head"
     with map_place:
         show_figure(
             figure,
@@ -228,7 +223,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
             axes=token_axes(shown.head.kind, grid),
             cells=Cells(
                 (selected or 0, column or 0),
-                f"Click a cell (Enter) to {_cell_answers()}"
+                f"Click a cell (Enter) to {answers}"
                 + "; a row's label (space) to choose it" * steps
                 + ".",
                 open_cell,
@@ -270,25 +265,6 @@ def _of_both_halves(trace: Trace, shown: ShownMap) -> str:
     )
 
 
-def _cell_answers() -> str:
-    """Say what a click on a cell does: it opens the cell, or answers the question of a lesson."""
-    answers = answered("cell", 0, 0) | answered("row", 0)
-    return "answer the question" if answers else "open it in Inside a head"
-
-
-def _describe_comparison(selection: Selection, compared: Sequence[Trace], shared: str) -> None:
-    st.caption(
-        f"All maps are of one target, {shared}, given to both checkpoints, so that their rows and "
-        "columns are the same."
-    )
-    for trace in compared:
-        own = trace_of(selection.run, trace.step, selection.text)
-        total = total_log_probability(trace)
-        st.markdown(f"**Checkpoint {trace.step:,}**, own translation:")
-        show_target_text(own.target_text, key=f"own-{trace.step}")
-        st.caption(f"Log-probability that it gives to the shared target: {total:.2f} nats")
-
-
 def _show_comparison(
     selection: Selection, compared: Sequence[Trace], shared: str, grid: Grid, shown: ShownMap
 ) -> None:
@@ -298,23 +274,14 @@ def _show_comparison(
     """
     earlier, later = compared
     a, b = (map_of_heads(trace, *shown, to_grid=grid.apply) for trace in compared)
-    axes = map_arguments(grid, selection.theme) | {"width": _MAP_WIDTH, "square": True}
-    maps = {
-        "earlier_map": (
-            f"Checkpoint {earlier.step:,}",
-            attention_map(a, measured=shown.measured, **axes),
-        ),
-        "later_map": (
-            f"Checkpoint {later.step:,}",
-            attention_map(b, measured=shown.measured, **axes),
-        ),
-        "difference": (
-            f"Checkpoint {later.step:,} minus {earlier.step:,}",
-            difference_map(b - a, **axes),
-        ),
-    }
+    axes, first = large_map(grid, selection.theme), f"{earlier.step:,}"
     with st.container(key="compared"):
-        for key, (title, figure) in maps.items():
+        for key, steps, figure in (
+            ("earlier_map", first, attention_map(a, measured=shown.measured, **axes)),
+            ("later_map", f"{later.step:,}", attention_map(b, measured=shown.measured, **axes)),
+            ("difference", f"{later.step:,} minus {first}", difference_map(b - a, **axes)),
+        ):
+            title = f"Checkpoint {steps}"
             with st.container():
                 st.text(title)
                 show_figure(
@@ -324,4 +291,13 @@ def _show_comparison(
                     name=f"{shown.file_name}-{title.replace(' ', '-')}",
                 )
         with st.container():
-            _describe_comparison(selection, compared, shared)
+            st.caption(
+                f"All maps are of one target, {shared}, given to both checkpoints, so that their "
+                "rows and columns are the same."
+            )
+            for trace in compared:
+                own = trace_of(selection.run, trace.step, selection.text)
+                total = total_log_probability(trace)
+                st.markdown(f"**Checkpoint {trace.step:,}**, own translation:")
+                show_target_text(own.target_text, key=f"own-{trace.step}")
+                st.caption(f"Log-probability that it gives to the shared target: {total:.2f} nats")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from headwise.model.estimates import contributions_bytes
-from headwise.model.interface import Kind, Seq2SeqModel
+from headwise.model.interface import Head, Kind, Seq2SeqModel
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES
@@ -22,10 +22,9 @@ from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import MixedTokens, mixed_tokens, residual_norm_maps
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.session.asked import ask_trace
-from headwise.viz_app.session.head_choice import map_arguments
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.widgets import show_figure
-from headwise.viz_app.translate.shown_map import ShownMap
+from headwise.viz_app.translate.shown_map import ShownMap, large_map
 
 _SUMS: dict[Kind, str] = {
     "encoder_self": "Rows sum to 1.",
@@ -46,45 +45,26 @@ def _norms_with_residual(model: Seq2SeqModel, trace: Trace) -> Mapping[Kind, Flo
     return residual_norm_maps(model, PaddedIds.of_trace(trace, model))
 
 
-def show_mixed(
-    selection: Selection, trace: Trace, grid: Grid, shown: ShownMap, *, width: int
-) -> None:
+def show_mixed(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> None:
     """Draw the map of ALTI+ up to the layer of the rollout, and say where the two disagree."""
-    kind, layer = shown.head.kind, shown.head.layer
+    kind, layer, _ = shown.head
     mixed = ask_trace(_tokens_mixed, selection.run, trace)
     own = grid.apply(mixed.maps[kind][layer])
     rolled = grid.apply(rollout_of(trace, kind, layer, shown.cell_value))
-    name = f"{KIND_NAMES[kind]}, layer {layer + 1}, ALTI+"
     st.markdown("**ALTI+ up to this layer**")
-    show_figure(
-        attention_map(
-            own, measured="share", width=width, square=True, **map_arguments(grid, selection.theme)
-        ),
-        key="alti",
-        alt=f"{name}: map of {grid.said}",
-        name=f"{kind}-layer{layer + 1}-alti",
-    )
+    _draw(selection, own, grid, shown.head, "ALTI+", key="alti")
     st.caption(f"{_note(own, rolled, mixed, kind)} {_SUMS[kind]}")
 
 
-def show_with_residual(
-    selection: Selection, trace: Trace, grid: Grid, shown: ShownMap, *, width: int
-) -> None:
+def show_with_residual(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> None:
     """Draw what all heads of a layer add for each key together with the residual and its norm."""
-    kind, layer = shown.head.kind, shown.head.layer
+    kind, layer, _ = shown.head
     maps = ask_trace(_norms_with_residual, selection.run, trace)[kind][layer]
     own = grid.apply(maps[:, :-1] if kind == "cross" else maps)
     kept = float((maps[:, -1] if kind == "cross" else maps.diagonal()).mean())
     after = selection.run.description.of(kind).norm == "post"
     st.markdown("**With the residual" + " and the norm" * after + "**")
-    show_figure(
-        attention_map(
-            own, measured="share", width=width, square=True, **map_arguments(grid, selection.theme)
-        ),
-        key="with-residual",
-        alt=f"{KIND_NAMES[kind]}, layer {layer + 1}, with the residual: map of {grid.said}",
-        name=f"{kind}-layer{layer + 1}-with-residual",
-    )
+    _draw(selection, own, grid, shown.head, "with the residual", key="with-residual")
     where = "has no column here" if kind == "cross" else "is on the query's own token"
     st.caption(
         "The length of what all heads add for a key, with the residual connection beside it"
@@ -98,10 +78,20 @@ def show_with_residual(
     )
 
 
+def _draw(
+    selection: Selection, cells: Floats, grid: Grid, head: Head, what: str, *, key: str
+) -> None:
+    show_figure(
+        attention_map(cells, measured="share", **large_map(grid, selection.theme)),
+        key=key,
+        alt=f"{KIND_NAMES[head.kind]}, layer {head.layer + 1}, {what}: map of {grid.said}",
+        name=f"{head.kind}-layer{head.layer + 1}-{key}",
+    )
+
+
 def _note(own: Floats, rolled: Floats, mixed: MixedTokens, kind: Kind) -> str:
     same = sum(
-        int(first_largest(one) == first_largest(other))
-        for one, other in zip(own, rolled, strict=True)
+        first_largest(one) == first_largest(other) for one, other in zip(own, rolled, strict=True)
     )
     kept = ", ".join(f"{share:.2f}" for share in mixed.kept[kind])
     keeps = (

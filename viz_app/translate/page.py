@@ -37,7 +37,7 @@ from headwise.viz_app.session.view import change_view, control, fill_in, note_ti
 from headwise.viz_app.session.widgets import choose_on_slider, choose_one
 from headwise.viz_app.translate.ablation import show_ablation
 from headwise.viz_app.translate.beam import show_beam_beside, show_tree
-from headwise.viz_app.translate.given.section import beside_references
+from headwise.viz_app.translate.given import beside_references
 from headwise.viz_app.translate.heads import show_heads
 from headwise.viz_app.translate.shown_map import chosen_grid_options
 from headwise.viz_app.translate.sinks.section import show_sinks

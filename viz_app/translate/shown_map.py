@@ -6,7 +6,7 @@ It shows one head, or the heads of its layer put together.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import streamlit as st
@@ -14,12 +14,13 @@ import streamlit as st
 from headwise.model.interface import Description, Head
 from headwise.viz_app.analysis.attention import Aggregate
 from headwise.viz_app.analysis.formulas import scores_formula
-from headwise.viz_app.analysis.grid import GridOptions, RowsBy
+from headwise.viz_app.analysis.grid import Grid, GridOptions, RowsBy
 from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
 from headwise.viz_app.analysis.rollout import CellValue
+from headwise.viz_app.figures.theme import Theme
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.session.caches import Run
-from headwise.viz_app.session.head_choice import chosen_head
+from headwise.viz_app.session.head_choice import chosen_head, map_arguments
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.state import CHOICES, chosen
 from headwise.viz_app.session.view import control, redraw_all, view
@@ -61,11 +62,11 @@ _BIASES_NOTE = (
     "Where the model has biases, v has that of W_V, as in the paper; the bias of W_O, the same "
     "whatever a query looks at, is in no cell."
 )
+_MAP_WIDTH = 530
+"""Pixels that the large map has in a window of 1,280."""
 MOST_LABELLED = 60
 """Rows and columns of the large map whose labels can all be read."""
 _OPTIONS = ("show", "rows", "special", "renormalised", "punctuation")
-
-
 _DECODER_ROW = (
     "a position of the target, named by the token that is predicted there ← the one that was "
     "consumed last"
@@ -120,6 +121,11 @@ class ShownMap(NamedTuple):
         if self.cell_value == "value norm":
             notes.append(_BIASES_NOTE)
         return " ".join(notes)
+
+
+def large_map(grid: Grid, theme: Theme) -> dict[str, Any]:
+    """Return the arguments that a large map of a grid is drawn with."""
+    return map_arguments(grid, theme) | {"width": _MAP_WIDTH, "square": True}
 
 
 def choose_cells() -> CellValue:
@@ -202,6 +208,7 @@ def chosen_grid_options() -> GridOptions:
 def show_help(model: Description) -> None:
     """Draw a button that opens what is to be known to read the map that is shown."""
     kind = view().kind
+    weights = rf"$\mathrm{{softmax}}({scores_formula(model, kind)})$"
     rows = "a token of the source" if kind == "encoder_self" else _DECODER_ROW
     with st.popover("Help", key="reading-help"):
         st.markdown(
@@ -209,7 +216,8 @@ def show_help(model: Description) -> None:
             "look at. **A cell** is a *weight*: which share of the row goes to that key. The "
             "darker a cell, or the brighter on a dark page, the more; colours go by the square "
             "root, so that small weights are seen. Grey cells are masked: their weight is 0.\n\n"
-            f"{KIND_NOTES[kind]} {_what_a_row_is(model)}"
+            f"{KIND_NOTES[kind]} A row of weights, {weights}, says how much of each key's value a "
+            "query takes. Layers are counted from the input."
         )
 
 
@@ -263,11 +271,3 @@ def _choose_special(run: Run) -> None:
             "Columns of punctuation",
             **control("punctuation", "Columns of punctuation", in_menu=True, on_change=redraw_all),
         )
-
-
-def _what_a_row_is(model: Description) -> str:
-    scores = scores_formula(model, view().kind)
-    return (
-        rf"A row of weights, $\mathrm{{softmax}}({scores})$, says how much of each key's value a "
-        "query takes. Layers are counted from the input."
-    )

@@ -35,7 +35,7 @@ from headwise.viz_app.analysis.rollout import (
     value_weighted,
     weights_of,
 )
-from headwise.viz_app.model.masks.batches import TokenIds, batch_of_lengths
+from headwise.viz_app.model.masks import TokenIds, batch_of_lengths
 from headwise.viz_app.records.trace import Tokens, Trace, Word
 from tests.floats import assert_near, near
 

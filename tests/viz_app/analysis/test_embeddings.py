@@ -26,7 +26,7 @@ from headwise.viz_app.analysis.embeddings import (
     sides_of_tokens,
     similar_pairs,
 )
-from headwise.viz_app.model.positions.angles import (
+from headwise.viz_app.model.angles import (
     bias_by_distance,
     divisor,
     encoding_formula,

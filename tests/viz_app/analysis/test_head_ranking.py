@@ -18,7 +18,7 @@ from headwise.viz_app.analysis.head_ranking import (
     rank_heads,
     rank_ranges,
 )
-from headwise.viz_app.errors.sentences.failures import compare_with_chrf, shares_below, worst_first
+from headwise.viz_app.errors.sentences import compare_with_chrf, shares_below, worst_first
 from headwise.viz_app.records.trace import Floats
 from tests.floats import assert_near, near
 

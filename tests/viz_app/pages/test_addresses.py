@@ -152,7 +152,6 @@ def test_a_choice_drops_the_meaningless(changes: dict[str, Any], dropped: str, k
     ("page", "own"),
     [
         ("translate", {"at": ["2"]}),
-        ("inside", {"query": ["1"]}),
         ("model", {"unfold": ["layers"], "section": ["diagram"]}),
         ("training", {"training": ["heads"], "at": ["2"]}),
         ("learn", {}),
@@ -173,7 +172,6 @@ def test_a_link_leaves_out_what_its_page_hides(page: str, own: dict[str, list[st
     ("page", "asked", "named"),
     [
         ("translate", {"column": "999"}, ["column=999| Marked token: nothing."]),
-        ("translate", {"query": "x", "key": "1"}, ["query=x"]),
         ("translate", {"column": "2", "moving_frame": "0"}, []),
         ("translate", {"run": "nowhere", "step": "7"}, ["run=nowhere| Run: tiny.", "step=7"]),
         (

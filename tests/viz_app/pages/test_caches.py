@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Barrier, Event
@@ -152,23 +151,6 @@ def test_only_a_large_model_has_threads(run: TrainedRun, monkeypatch: pytest.Mon
         torch.set_num_threads(1)  # as all tests do
 
 
-def test_long_traces_are_cached_while_they_fit_together(
-    run: TrainedRun, trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    maps = large(207).attention
-    monkeypatch.setattr(caches, "run_trace", lambda *_, **__: replace(trace, attention=maps))
-    monkeypatch.setattr(caches, "run_attention", lambda *_: large(141))
-    made: list[weakref.ref[Any]] = []
-    for number in range(24):
-        made.append(weakref.ref(caches.trace_of(run, 60, f"{DOG} {number}")))
-        made.append(weakref.ref(caches.attention_of(run, 60, DOG, (1, 4, number))))
-    alive = [result for ref in made if (result := ref()) is not None]
-    assert sum(map(size_of, alive)) <= MOST_BYTES
-    assert len(alive) == 2
-    assert alive[0] is caches.trace_of(run, 60, f"{DOG} 23")
-    assert alive[-1] is caches.attention_of(run, 60, DOG, (1, 4, 23))
-
-
 def test_what_was_used_least_recently_makes_room_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MOST_BYTES", 9 * 2**19)  # three, of which each counts 1.5 MiB
     computed: list[str] = []
@@ -228,7 +210,6 @@ def kilobytes(number: int) -> list[str]:
     ("bound", "of_number"),
     [
         (MOST_BYTES, lambda number: ("account of a long sentence", large(33))),
-        (SMALL_BYTES, lambda number: ("tokens", kilobytes(number))),
         (SMALL_BYTES, lambda number: (f"kind {number}", kilobytes(number))),
         (SMALL_BYTES, lambda number: (f"key of {number}".ljust(100_000), ())),
     ],
@@ -375,25 +356,6 @@ def test_each_memory_counts_once_and_as_a_whole() -> None:
     other = np.zeros(700, np.float32)
     maps: Any = {"encoder_self": row, "decoder_self": row, "cross": other}
     assert 0 < size_of(AttentionTrace(maps, row[0])) - 42_800 < 2_000
-
-
-@pytest.mark.parametrize(
-    ("make", "bytes_of_each"),
-    [
-        (lambda number: {"step": number, "loss": float(number)}, 184 + 28 + 24),
-        (lambda number: f"token {number}", 62),
-        (lambda number: (), 0),  # one object
-    ],
-)
-def test_some_items_stand_for_long_list(make: Callable[[int], object], bytes_of_each: int) -> None:
-    """(The bytes are those of CPython 3.11.)"""
-    items = [make(number) for number in range(1_000, 101_000)]
-    assert size_of(items) == pytest.approx(100_000 * (8 + bytes_of_each), rel=0.05)
-
-
-def test_a_vocabulary_counts_that_another_language_keeps(run: TrainedRun) -> None:
-    source = run.tokenizers.source
-    assert size_of(source) > 200 * source.vocab_size
 
 
 def memory_of(values: object) -> dict[int, int]:

@@ -24,8 +24,6 @@ from tests.viz_app.pages.driver import (
     Start,
     break_file,
     edit_json,
-    every_page,
-    field_of,
     traced,
     unescaped,
     without_weights,
@@ -33,13 +31,13 @@ from tests.viz_app.pages.driver import (
 )
 
 TYPED = "Where is the cat?"
-READ_NO_WEIGHTS = (
-    *("learn", "training heads", "training stages", "training curves"),
-    *("errors failing sentences", "errors pairs"),
-    *("heads atlas", "heads writes", "heads search"),
-    *("heads queries and keys", "heads off together"),
-)
-"""Pages, and sections."""
+READING = [
+    *((page, {}) for page in ("translate", "inside", "why")),
+    *(("training", {"training": section}) for section in ("watch", "compare", "embeddings")),
+    *(("model", {"section": section}) for section in ("diagram", "similarity", "layers")),
+    ("heads", {"heads": "feeds"}),
+]
+"""Pages, and sections, that read weights in ways of their own."""
 PAGE = "training"
 
 
@@ -62,7 +60,7 @@ def test_a_pipe_in_a_run_stops_no_page(start_page: Start, own_root: Path, file: 
     path.unlink()
 
 
-@every_page
+@pytest.mark.parametrize(("page", "address"), READING)
 def test_broken_weights_are_named_where_they_are_read(
     start_page: Start, own_root: Path, page: str, address: dict[str, str]
 ) -> None:
@@ -72,10 +70,9 @@ def test_broken_weights_are_named_where_they_are_read(
     break_file(weights)
     app.run()
     problems = app.errors
-    assert bool(problems) is (" ".join([page, *address.values()]) not in READ_NO_WEIGHTS)
+    assert problems
     for problem in problems:
         assert problem.startswith(f"tiny/{weights.name}: truncated")
-        assert "restore the file or remove it" in problem
     weights.write_bytes(content)
     assert app.run().errors == []
     assert (app.widget("run").value, app.widget("sentence").value) == ("tiny", TYPED)
@@ -102,22 +99,12 @@ def test_runs_go_and_come_back(start: Start, own_root: Path, typed: str) -> None
 
 def test_a_broken_run_is_named_and_another_works(start_page: Start, own_root: Path) -> None:
     shutil.copytree(own_root / "tiny", own_root / "broken")
-    for content, told in (("{", "not JSON"), ('{"model": {}}', "")):
-        (own_root / "broken" / "run.json").write_text(content)
-        app = start_page("app", own_root)
-        (message,) = app.errors
-        assert message.startswith(f"broken/run.json: {told}")
-        assert str(own_root) not in message
+    (own_root / "broken" / "run.json").write_text("{")
+    app = start_page("app", own_root)
+    (message,) = app.errors
+    assert message.startswith("broken/run.json: not JSON")
     app.choose(run="tiny")
     assert CATS_TRANSLATED in app.texts
-
-
-def test_a_run_with_one_checkpoint_offers_no_choice(start_page: Start, own_root: Path) -> None:
-    without_weights(own_root / "tiny", 0, 20)
-    app = start_page("translate", own_root, q=CATS)
-    assert CATS_TRANSLATED in app.texts
-    assert not app.select_slider
-    assert set(map(field_of, app.toggle)) == {"special", "play", "sampling"}
 
 
 def test_another_checkpoint_still_works(start_page: Start, own_root: Path, run: TrainedRun) -> None:
@@ -207,17 +194,6 @@ def test_a_replaced_run_is_read_again(
     if button:
         assert {trace_at(step).target_text for step in (20, 60)} <= set(app.texts)
         assert trace_at(60).target_text in start_page("translate", own_root, q=CATS).texts
-
-
-def test_a_new_checkpoint_is_read_again(start_page: Start, own_root: Path, run: TrainedRun) -> None:
-    app = start_page("translate", own_root, q=CATS)
-    assert CATS_TRANSLATED in app.texts
-    path = weights_path(own_root / "tiny", 60)
-    stamp = path.stat().st_mtime_ns
-    save_weights(own_root / "tiny", load_weights(run, 0).model, run="tiny", step=60)
-    os.utime(path, ns=(stamp, stamp + 1_000_000_000))
-    assert traced(run, step=0).target_text in app.run().texts
-    assert CATS_TRANSLATED not in app.texts
 
 
 # What a training adds

@@ -17,12 +17,12 @@ import streamlit as st
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.layers import sinusoidal_positions
 from headwise.viz_app.analysis.embeddings import principal_components
-from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
+from headwise.viz_app.analysis.labels import vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.model.projection import umap_points
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.session.vocabulary import token_name
-from tests.floats import assert_near, printed
+from tests.floats import assert_near
 from tests.viz_app.pages.driver import Page, Start, array, embedding_table, patch_views, traced
 
 D, SOURCE_SIZE, TARGET_SIZE = 14, 400, 420
@@ -59,13 +59,6 @@ def expect_neighbours(
     assert [name[:3] for name in figure["layout"]["yaxis"]["ticktext"]] == escaped
 
 
-def type_token(app: Page, text: str) -> Page:
-    """Type what is not in the list of tokens, of which AppTest knows nothing."""
-    box = app.widget("token")
-    box.options.append(text)
-    return box.set_value(text).run()
-
-
 # Input
 
 
@@ -80,10 +73,8 @@ def test_the_input_without_and_with_positions(start: Start, run: TrainedRun, sid
     limits = {name: figure["data"][0]["zmax"] for name, figure in drawn.items()}
     assert limits["positions"] == 1
     assert limits["tokens"] == limits["total"] >= np.abs(embedding.tokens).max()
-    assert "times √D = √14 = 3.74" in app.captions
     lengths = [np.linalg.norm(part, axis=1).mean() for part in (embedding.tokens, embedding.total)]
     assert app.says("{:.1f} before, {:.1f} after", *lengths)
-    assert "√(D / 2) = 2.6" in app.captions
 
 
 # Positions
@@ -97,13 +88,9 @@ def test_encodings_waves_and_distances_of_fifty_positions(start: Start, run: Tra
     assert_near(app.cells("encodings"), encoded, size=50, operations=4)
     tokens = len(traced(run).source)
     assert app.charts["encodings"]["layout"]["shapes"][0]["y0"] == tokens - 0.5
-    assert f"the {tokens} tokens of this source end" in app.captions
     wavelengths = 10_000 ** (2 * np.arange(D // 2) / D)
     products = np.cos(np.arange(50)[:, None] / wavelengths).sum(axis=1)
     assert_near(array(app.charts["distances"]["data"][0]["y"]), products, dtype=np.float32, size=D)
-    assert "D / 2 = 7." in app.captions
-    assert "Of the 1,275 pairs of these 50 positions" in app.captions
-
     assert app.widget("dimensions").value == [0, 1, 2, 6]
     data = app.choose(dimensions=[5, 2]).run().charts["waves"]["data"]
     assert len(data) == 4
@@ -111,23 +98,10 @@ def test_encodings_waves_and_distances_of_fifty_positions(start: Start, run: Tra
         points = array(drawn)[:: 8 if drawn is data[0]["y"] else 1]
         assert_near(points, encoded[:, dimension], dtype=np.float32, size=50, operations=4)
     [legend] = app.markup('class="waves"')
-    # 10000^(4/14) = 13.895 and 10000^(2/14) = 3.728; times 2π
-    for told in (
-        *("PE(pos, 5) = cos(pos / 13.9)", "wavelength 87.3"),
-        *("PE(pos, 2) = sin(pos / 3.73)", "wavelength 23.4"),
-    ):
-        assert told in legend
+    assert "PE(pos, 5) = cos(pos / 13.9)" in legend  # 10000^(4/14) = 13.895
+    assert "wavelength 87.3" in legend
     app = app.choose(dimensions=[]).run()
     assert list(app.charts) == ["encodings", "two_positions_chart", "distances"]
-
-
-def test_more_positions_than_the_fewest_where_the_sentence_has_them(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    patch_views(monkeypatch, "model", _FEWEST_POSITIONS=3)
-    app = start(section="positions")
-    assert len(app.cells("encodings")) == 12  # tokens of the sentence
-    assert "shapes" not in app.charts["encodings"]["layout"]
 
 
 def test_two_positions_are_compared(start: Start) -> None:
@@ -136,21 +110,16 @@ def test_two_positions_are_compared(start: Start) -> None:
     lines = [*pair[:, 0::2], *pair[:, 1::2]]  # sines, then cosines
     for line, values in zip(app.charts["two_positions_chart"]["data"], lines, strict=True):
         assert_near(array(line["y"]), values, dtype=np.float32, size=5, operations=4)
-    said = app.captions
-    told = "Their dot product is {:.3g}."
-    products = printed(told, pair[0] @ pair[1], dtype=np.float32, size=D / 2)
-    assert any(each in said for each in products)
+    assert app.says("Their dot product is {:.3g}.", pair[0] @ pair[1], size=D / 2)
     # sin(5) = −0.96 and sin(2) = 0.91
-    assert "differ most in dimension 0, the sine at i = 0: -0.96 and 0.91." in said
+    assert "differ most in dimension 0, the sine at i = 0: -0.96 and 0.91." in app.captions
     assert "Choose two positions" in app.choose(positions=[5]).captions
 
 
 # Similarity
 
 
-@pytest.mark.parametrize(
-    ("part", "side"), [("tokens", "target"), ("total", "source"), ("2", "target")]
-)
+@pytest.mark.parametrize(("part", "side"), [("total", "source"), ("2", "target")])
 def test_similarity_of_the_tokens(start: Start, run: TrainedRun, part: str, side: str) -> None:
     app = start(section="similarity", side=side, similarity_of=part)
     trace = traced(run)
@@ -167,7 +136,6 @@ def test_neighbours_are_of_the_training_data(start: Start, own_root: Path, run: 
     id = traced(run).source.ids[1]
     app = start(own_root, section="similarity", token=token_name(id))
     expect_neighbours(app, run, id, among=slice(270, None, 3))
-    assert "Behind each, how often the training data has it." in app.captions
 
 
 def test_any_token_of_the_vocabulary_has_neighbours(start: Start, run: TrainedRun) -> None:
@@ -181,31 +149,20 @@ def test_any_token_of_the_vocabulary_has_neighbours(start: Start, run: TrainedRu
     id = next(id for id in range(TARGET_SIZE) if id not in sentence and labels[id].isalpha())
     app = box.set_value(token_name(id)).run().run()
     expect_neighbours(app, run, id, "target")
-    assert f"{labels[id]}: once in the training data" in app.captions
-    assert "the target side's table" in app.captions
-
-
-def test_a_token_may_be_typed_and_no_token_says_how_it_reads(start: Start, run: TrainedRun) -> None:
-    app = type_token(start(section="similarity"), " cat ")
-    [cat] = run.tokenizers.source.encode("cat")
-    expect_neighbours(app, run, cat)
-    labels = labels_of(run)
-    for typed in ("zebra", "<b>*a*</b>"):
-        read = " ".join(labels[id] for id in run.tokenizers.source.encode(typed)[:12])
-        assert type_token(app, typed).errors == [
-            f"“{token_label(typed)}” is no token of this vocabulary: it is read as {read}; choose "
-            "one of the list"
-        ]
-        assert list(app.charts) == ["similarity"]
+    box = app.widget("token")
+    box.options.append("<b>*a*</b>")
+    app = box.set_value("<b>*a*</b>").run()
+    read = " ".join(labels[id] for id in run.tokenizers.target.encode("<b>*a*</b>")[:12])
+    assert app.errors == [
+        f"“<b>*a*</b>” is no token of this vocabulary: it is read as {read}; choose one of the list"
+    ]
+    assert list(app.charts) == ["similarity"]
 
 
 def test_pairs_are_of_frequent_tokens(start: Start, own_root: Path, run: TrainedRun) -> None:
     app = start(section="similarity")
-    assert (not app.info, not app.dataframe) == (True, True)
     app.button(key="compare_pairs").click().run()  # each token occurs once
-    [info] = app.info
-    assert "two tokens occur 10 times" in info.value
-    assert not app.dataframe
+    assert "two tokens occur 10 times" in app.info[0].value
     write_counts(own_root, [*range(SOURCE_SIZE)], [*range(TARGET_SIZE)])
     app = start(own_root, section="similarity", all_pairs="true").choose(least=200).run()
     [table] = [element.value for element in app.dataframe]
@@ -222,7 +179,6 @@ def test_pairs_are_of_frequent_tokens(start: Start, own_root: Path, run: Trained
     assert_near(found, of_all[first, second], dtype=np.float32, size=1)
     alike = np.sort(of_all[200:, 200:][np.triu_indices(200, 1)])[::-1]
     assert_near(found, alike[:300], dtype=np.float32, size=1)
-    assert "Of 19,900 pairs of 200 tokens." in app.captions
 
 
 def test_missing_counts_are_named_below_what_needs_none(start: Start, own_root: Path) -> None:
@@ -231,8 +187,6 @@ def test_missing_counts_are_named_below_what_needs_none(start: Start, own_root: 
     named = "tiny/counts.json: cannot be read"
     assert [message.startswith(named) for message in app.errors] == [True] * 2
     assert list(app.charts) == ["similarity"]
-    assert len(start(own_root, section="projection").errors) == 1
-    assert start(own_root, section="input").errors == []
 
 
 # Projection
@@ -256,8 +210,6 @@ def test_the_most_frequent_tokens_by_their_components(
     assert app.says("has {:.1%} of the variance", components.shares[0], size=1)
     sentence = dict.fromkeys(traced(run).consumed.ids)
     assert list(dict.fromkeys(given["sentence"])) == [ids.index(id) for id in sentence if id in ids]
-    missing = [labels[id] for id in sentence if id not in ids]
-    assert "Not among the 100 most frequent, and not drawn: " + missing[0] in app.captions
 
 
 def test_searched_tokens_are_marked(
@@ -267,9 +219,7 @@ def test_searched_tokens_are_marked(
     searched = ["cat", "zebra", token_name(7)]
     app = start(section="projection", number=str(SOURCE_SIZE), searched=searched)
     assert clouds[-1]["searched"] == [id, 7]  # each occurs once: places are ids
-    [message] = app.errors
-    assert message.startswith("“zebra” is no token of this vocabulary: it is read as ")
-    assert clouds[-1]["cloud"].groups[1] == "1 to 9 times"
+    assert app.errors[0].startswith("“zebra” is no token of this vocabulary: it is read as ")
 
 
 def test_umap_waits_to_be_asked_and_is_then_kept(
@@ -284,7 +234,6 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
 
     at = {"section": "projection", "number": "50"}
     app = start(**at)
-    [pca] = clouds[:1]
     clouds.clear()
     app = app.choose(projection_by="UMAP").run()
     assert not clouds
@@ -295,9 +244,7 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
         assert (app.errors, clouds, buttons(app)) == ([], [], [])
         assert any("UMAP is not installed" in info.value for info in app.info)
         assert 'pip install -e ".[umap]"' in [code.value for code in app.code]
-        app.choose(projection_by="PCA").run()
-        assert_near(clouds[-1]["cloud"].points, pca["cloud"].points, dtype=np.float32)
-    app = app.choose(projection_by="UMAP").run()
+    app = app.run()
     app.button(key="compute").click().run()
     expected = embedding_table(run, "source")[:50, 3:5]
     np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
@@ -327,12 +274,7 @@ def test_umap_keeps_clusters_together_and_is_the_same_for_the_same_seed() -> Non
     np.testing.assert_array_equal(nearest.argmin(axis=1) // 4, np.arange(12) // 4)
     np.testing.assert_array_equal(umap_points(rows, neighbours=3), points)
     assert not np.array_equal(umap_points(rows, neighbours=3, seed=2), points)
-
-
-@pytest.mark.usefixtures("interpreted")
-def test_umap_of_few_tokens() -> None:
-    rows = np.random.default_rng(6).standard_normal((5, 3)).astype(np.float32)
-    assert umap_points(rows).shape == (5, 2)
+    assert umap_points(rows[:5]).shape == (5, 2)
     with pytest.raises(ValueError, match=r"^expected at least 4 tokens for UMAP, got 3$"):
         umap_points(rows[:3])
 

@@ -19,7 +19,6 @@ from headwise.model.config import TransformerConfig
 from headwise.model.hooks import hook_names
 from headwise.model.presets import PRESETS
 from headwise.viz_app.analysis.labels import token_label, token_labels
-from headwise.viz_app.model.masks.section import CONSEQUENCES
 from headwise.viz_app.records.trace import Check, Trace
 from headwise.viz_app.session import caches, slices
 from headwise.viz_app.session.markdown import power_of_ten
@@ -59,11 +58,7 @@ def rows_of(table: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("step", "target", "unfold", "levels"),
-    [
-        ("60", "", "stacks", 2),
-        ("60", "", "layers", 4),
-        ("20", "Los perros no ven el libro.", "everything", 5),
-    ],
+    [("60", "", "stacks", 2), ("20", "Los perros no ven el libro.", "everything", 5)],
 )
 def test_the_tree_has_every_hook_point_once_with_its_numbers(
     start: Start, run: TrainedRun, step: str, target: str, unfold: str, levels: int
@@ -85,21 +80,6 @@ def test_the_tree_has_every_hook_point_once_with_its_numbers(
         depth += -1 if tag == "</details>" else 1
         if tag != "</details>":
             assert ("open" in tag) is (depth <= levels)
-    assert "x + FFN(LayerNorm(x))" in tree
-    assert "LayerNorm(x + FFN(x))" not in tree
-    assert "W_O + b_O" in tree
-
-
-def test_the_number_of_parameters_is_the_run_s(opened: Opened, run: TrainedRun) -> None:
-    page = opened("modules")
-    [tree] = page.markup('<div class="modules"')
-    totals = [int(n.replace(",", "")) for n in re.findall(r'title="parameters">([\d,]+)<', tree)]
-    assert totals[0] == run.info.parameters
-    assert f"{run.info.parameters:,} in all" in page.captions
-    rows = re.findall(r'<tr data-module="(.*?)">(.*?)</tr>', tree)
-    of = {name: int(texts_in(row, "td")[-1].replace(",", "")) for name, row in rows}
-    assert sum(of.values()) == run.info.parameters
-    assert of["unembedding"] == 0  # tied to the decoder's table
 
 
 def test_every_choice_of_a_configuration_has_a_row(opened: Opened, run: TrainedRun) -> None:
@@ -110,10 +90,7 @@ def test_every_choice_of_a_configuration_has_a_row(opened: Opened, run: TrainedR
     assert len(rows) == len(fields(TransformerConfig))
     by_label = {texts_in(row, "summary")[0].removeprefix("≠ "): texts_in(row, "td") for row in rows}
     assert by_label["d_k"] == ["5", "≠ 48", "≠ 64", "≠ 64", "≠ 32", "≠ 32", "≠ 32"]
-    assert by_label["norm"] == ["pre", "pre", "≠ post", "pre", "≠ post", "pre", "pre"]
-    assert by_label["output bias"][:5] == ["no", "no", "no", "no", "≠ yes"]
     assert by_label["source tokens"][:2] == [f"{run.info.model.source_vocab_size}", "≠ 8,000"]
-    assert all(texts_in(row, "details")[0].endswith(".") for row in rows)
 
 
 # Masks
@@ -167,11 +144,6 @@ def test_the_lens_says_what_each_layer_would_predict(opened: Opened, run: Traine
         marked = [f"✓ {label}" if hit else label for label, hit in seen]
         assert texts_in(row, "td") == marked
     assert texts_in(last, "td") == [f"{n} of {hits.shape[1]}" for n in hits.sum(axis=1)]
-    titles = [unescape(title) for title in re.findall(r'title="(.*?)"', table, re.DOTALL)]
-    assert len(titles) == hits.size
-    assert {title.count("\n") for title in titles} == {4}
-    assert all(token_label(t) in titles[0] for t in trace.lens_tokens[0][0][:5])
-    assert "never meant for the unembedding" not in page.captions  # with the norms first
 
 
 # Self-checks
@@ -231,11 +203,9 @@ def test_the_largest_numbers_of_each_stream_are_drawn(opened: Opened, run: Train
     trace = traced(run)
     for stack, stream in (("encoder", trace.encoder_stream), ("decoder", trace.decoder_stream)):
         drawn, *_ = page.charts[f"largest_{stack}"]["data"]
-        for layer, numbers in enumerate(np.abs(stream)):
-            middle = np.sort(numbers, axis=None)[[(numbers.size - 1) // 2, numbers.size // 2]]
-            expected = numbers.max(axis=-1) / middle.mean(dtype=np.float64)
+        for layer, numbers in enumerate(np.abs(stream).astype(np.float64)):
+            expected = numbers.max(axis=-1) / np.median(numbers)
             assert_near(array(drawn["z"])[layer], expected, operations=8)
-        assert array(drawn["customdata"]).min() >= 1
     layer, token = np.unravel_index(array(drawn["z"]).argmax(), array(drawn["z"]).shape)
     at = f"The largest is at {token_labels(trace.consumed)[token]}, "
     assert at + ("embedding" if layer == 0 else f"layer {layer}") in page.captions
@@ -258,12 +228,8 @@ def test_broken_checks_are_red_and_explained(start: Start, monkeypatch: pytest.M
     good, bad = ":green-badge[✓ holds]", ":red-badge[✗ broken]"
     assert [row[0] for row in rows] == [good, bad, good, good, bad]
     assert [unescaped(row[1]) for row in rows] == [check.name for check in trace.checks]
-    meant = [CONSEQUENCES[check.name] for check in trace.checks[:-1]]
-    assert [unescaped(row[4]) for row in rows] == [*meant, ""]
+    assert [bool(row[4]) for row in rows] == [True] * 4 + [False]  # what it would mean
     assert rows[1][2:4] == ["2.5e−01", "0"]
-    for row, check in zip(rows[:-1], trace.checks, strict=False):
-        # They differ by half a unit of the second digit that is written.
-        assert float(row[2].replace("−", "-")) == pytest.approx(check.deviation, rel=0.05, abs=0)
 
 
 # Equations
@@ -273,12 +239,9 @@ def test_equations_have_the_sizes_of_the_sentence(opened: Opened, run: TrainedRu
     page = opened("diagram")
     trace = traced(run)
     source, steps = len(trace.source), len(trace.consumed)
-    assert len(page.get("latex") or [m for m in page.markdown if m.value.startswith("$$")]) == 7
     told = page.captions
     for part in (
-        f"{source} × 14 for the source, {steps} × 14 for the target.",
         "token 2 has pos 1, and at i = 0 0.841 and 0.540.",
-        "multiplied by √14 = 3.74",
         f"√d_k = √5 = 2.24. Weights are {source} × {source} in the encoder, {steps} × {steps} and "
         f"masked in the decoder, {steps} × {source} across",
         "Each of 3 heads projects from 14 to 5; W_O is 15 × 14. 6 such modules, 18 heads.",
@@ -287,15 +250,8 @@ def test_equations_have_the_sizes_of_the_sentence(opened: Opened, run: TrainedRu
         f"({steps} × 14)(14 × 420) = {steps} × 420",
     ):
         assert part in told
-    first = np.exp(trace.predictions.log_probability[0])
-    assert page.says("{:.3f}", first, size=1)
-    links = {button.label for button in page.button}
-    assert {"Inside a head", "Embeddings", "Positions", "Translate"} <= links
-
-
-def test_the_page_begins_with_a_drawing(opened: Opened) -> None:
-    [drawing] = [each.value for each in opened("diagram").markdown if each.value.startswith("<svg")]
-    assert 'aria-label="Encoder: ' in drawing
+    assert page.says("{:.3f}", np.exp(trace.predictions.log_probability[0]), size=1)
+    assert [each for each in page.markdown if each.value.startswith("<svg")]
 
 
 def test_a_large_model_computes_when_asked(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 from headwise.model.hooks import hook_names
 from headwise.model.interface import KINDS, Kind
 from headwise.model.runs import Run, open_folder
-from headwise.viz_app.model.positions.angles import encodings
+from headwise.viz_app.model.angles import encodings
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session import caches
 from headwise.viz_app.session.panels import files_state
@@ -43,12 +43,7 @@ from tests.viz_app.pages.driver import (
 from tests.viz_app.pages.test_words_from_outside import TOKEN, words_shown
 
 SPANISH = "El perro ve una casa."
-MEASURED = ("t5", "marian", "bert2bert", "t5gemma2")
-"""Families whose every page is opened that shows a model, and of the first the rest.
-
-Of that, the T5, all tokens are markup.
-"""
-_OF_MODELS = ("translate", "inside", "why", "model", "heads")
+_SECTIONS = ("diagram", "input", "positions", "lens", "modules")
 _FALSE_OF_T5 = (
     *("<s>", "LayerNorm", "PE(", "PE_", r"\sqrt{d_k}", "/√d_k", "÷", "√D ·", "+ β"),
     *("+ b_O", "+ b_Q", "+ b_1", "+ b₁"),
@@ -75,29 +70,22 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
 
 Of models of one description, as T5 1.1 and mT5 or M2M-100 and NLLB, one stands for both.
 """
-_SECTIONS = ("diagram", "input", "positions", "lens", "modules")
+_INSIDE = {"inside": "projections"}
 OPENED: list[tuple[str, str, dict[str, str]]] = [
+    *(("t5", page, at) for page, at in PAGES if page != "inside" or at == _INSIDE),
     *(
-        (family, page, address)
-        for family in MEASURED
-        for page, address in PAGES
-        if page != "inside" or address == {"inside": "projections"}
-        if page in _OF_MODELS or family == "t5"
-    ),
-    *(
-        (family, page, address)
+        (family, page, at)
         for family in FALSE_OF
-        if family not in MEASURED
-        for page, address in (("translate", {}), ("inside", {"inside": "projections"}))
+        if family != "t5"
+        for page, at in (
+            ("translate", {}),
+            ("inside", _INSIDE),
+            *(("model", {"section": each}) for each in _SECTIONS),
+        )
     ),
-    *(
-        (family, "model", {"section": of})
-        for family in FALSE_OF
-        if family not in MEASURED
-        for of in _SECTIONS
-    ),
-    *((family, "translate", {"decoding": "beam", "below": "beam"}) for family in MEASURED),
+    *((family, "why", {}) for family in ("marian", "bert2bert", "t5gemma2")),
 ]
+"""Of a T5 whose tokens are markup each page, of others those that say what a model is like."""
 
 
 def opened(folder: Path) -> tuple[Run, Any, Trace]:
@@ -141,7 +129,6 @@ def words_of(app: Page) -> str:
 def test_pages_say_nothing_false(
     start_model: Start,
     folders: Folders,
-    measured_folders: Folders,
     hostile_model: Path,
     family: str,
     page: str,
@@ -154,11 +141,8 @@ def test_pages_say_nothing_false(
         if family == "t5":  # whose tokens are markup
             assert words_shown(app) or page in ("learn", "training", "heads", "errors")
 
-    folder = measured_folders(family) if family in MEASURED else folders(family)
-    asked = {"rank": "true", "kind": "encoder_self"} | address
-    if family == "t5":
-        folder, asked = hostile_model, {"below": "steps", "measure": "end"} | asked
-    app = start_model(page, folder, **asked)
+    asked = {"below": "steps", "measure": "end", "kind": "encoder_self"} | address
+    app = start_model(page, hostile_model if family == "t5" else folders(family), **asked)
     see()
     shown_by = {"kind": "cross", "side": "target"}
     for field in shown_by.keys() & set(map(field_of, app.segmented_control)):
@@ -179,8 +163,6 @@ def test_pages_say_nothing_false(
                 r"x + \mathrm{RMSNorm}(\mathrm{Sublayer}(\mathrm{RMSNorm}(x)))",
                 r"P = \mathrm{softmax}(6\tanh\frac{x\,W}{6})",
                 "in the encoder each 2 heads in a row, of 4, and in the decoder each 2",
-                "Rotary positions",
-                "headᵢ = softmax(1.5 tanh(turned QKᵀ/√7 / 1.5))V",
             ),
         ),
         (
@@ -188,13 +170,9 @@ def test_pages_say_nothing_false(
             (
                 r"\mathrm{softmax}\left(QK^\top + B\right)V",
                 r"x + \mathrm{Sublayer}(\mathrm{RMSNorm}(x))",
-                r"\mathrm{FFN}(x) &= \mathrm{hidden}\,W_2",
                 r"\mathrm{hidden} &= \mathrm{GELU}(x\,W_1) \odot x\,V",
                 r"P = \mathrm{softmax}(\frac{x}{\sqrt{D}}\,W)",
                 "the final norm and then the factor 1/√D and then the unembedding",
-                "γ x / √(mean of x² + ε)",
-                "headᵢ = softmax(QKᵀ + B)V",
-                "headᵢ = softmax(QKᵀ)V",
             ),
         ),
         (
@@ -202,13 +180,9 @@ def test_pages_say_nothing_false(
             (
                 r"PE_{(pos,\,D/2+i)} &= \cos\left(pos / 10000^{2i/D}\right)",
                 r"\mathrm{LayerNorm}(x + \mathrm{Sublayer}(x))",
-                r"\mathrm{FFN}(x) &= \mathrm{hidden}\,W_2 + b_2",
-                r"\mathrm{hidden} &= \mathrm{GELU}(x\,W_1 + b_1)",
                 r"P = \mathrm{softmax}(x\,W + b)",
                 "2 heads projects from 24 to 12 in the encoder, each of 3 heads projects from 24",
                 "W₁ is 24 × 31, W₂ 31 × 24 in the encoder, 24 × 29, W₂ 29 × 24 in the decoder",
-                "what an inner layer holds was never meant for the unembedding",
-                "LayerNorm(x + FFN(x))",
             ),
         ),
         (
@@ -299,9 +273,7 @@ def test_relative_positions(start_model: Start, folders: Folders, side: str, kin
     assert list(start_model("model", folders("t5"), section="input").charts) == ["tokens"]
 
 
-def test_the_unknown_is_said(
-    start_model: Start, folders: Folders, measured_folders: Folders
-) -> None:
+def test_the_unknown_is_said(start_model: Start, folders: Folders) -> None:
     app = start_model("model", folders("marian"), section="similarity", all_pairs="true")
     told = "How often tokens occur in the training data is not known"
     assert told in app.captions
@@ -312,34 +284,12 @@ def test_the_unknown_is_said(
         "translations": "logged no translations",
         "compare": "one checkpoint only",
         "watch": "one checkpoint only",
-        "embeddings": "one checkpoint only",
-        "stages": "one checkpoint only",
         "heads": "has not been measured yet",
     }.items():
         app = start_model("training", folders("bart"), training=section)
         assert told in " ".join([app.captions, *(info.value for info in app.info)])
     command = start_model("heads", folders("bart")).code[0].value
     assert "--run PATH/bart --data FILE --columns SOURCE TARGET" in command
-    app = start_model("training", measured_folders("t5"), training="heads", measure="begin")
-    assert app.charts["head_matrix"]["data"]
-    assert r"\texttt{<pad>}" in words_of(app)  # its first token
-
-
-def test_relative_positions_have_no_plane(start_model: Start, measured_folders: Folders) -> None:
-    for kind, told in (("encoder_self", True), ("cross", False)):
-        app = start_model("heads", measured_folders("t5"), plane="this checkpoint", kind=kind)
-        assert "queries and" in app.captions
-        assert ("What relative positions add to the scores" in app.captions) == told
-
-
-def test_curves_are_those_of_the_trainer(start_model: Start, folders: Folders) -> None:
-    app = start_model("training", folders("marian", trained=True), training="curves")
-    lines = {line.get("name"): line for line in app.charts["curves"]["data"]}
-    drawn = sorted(array(line["y"]).tolist() for line in lines.values() if len(line["x"]) > 1)
-    assert [3.0, 6.0] in [sorted(values) for values in drawn]
-    assert set(lines) == {"training batches", "valid"}
-    assert "Not logged: BLEU, learning rate, chrF, norm of the gradient" in app.captions
-    assert "label smoothing" not in app.captions
 
 
 def test_folders_that_are_not_among_the_checkpoints_are_named(
@@ -409,7 +359,6 @@ def test_maps_and_predictions_are_those_of_transformers(
 @pytest.mark.parametrize(
     ("family", "asked"),
     [
-        ("m2m_100", {"to": "es"}),
         ("nllb", {"to": "spa_Latn"}),
         ("mbart", {"to": "de_DE"}),
         ("marian", {"task": ">>cat<< "}),
@@ -428,9 +377,8 @@ def test_languages_and_tasks_are_given_as_transformers_gives_them(
     source = theirs.tokenizer(asked.get("task", "") + SENTENCE)["input_ids"]
     settings = {}
     if "to" in asked:
-        token = f"__{asked['to']}__" if family == "m2m_100" else asked["to"]
         first = "decoder_start_token_id" if family == "mbart" else "forced_bos_token_id"
-        settings[first] = theirs.tokenizer.convert_tokens_to_ids(token)
+        settings[first] = theirs.tokenizer.convert_tokens_to_ids(asked["to"])
     target = theirs.generate(source, len(app.token_row("target")), **settings)
     drawn = app.cells("large")
     expected = theirs.attention(source, target, "cross")[-1, 0][:MOST_LABELLED]
@@ -442,7 +390,7 @@ def test_languages_and_tasks_are_given_as_transformers_gives_them(
     asked |= {"special": "false", "punctuation": "false"}
     content = start_model("translate", folders(family), **asked).cells("large")
     texts = theirs.tokenizer.convert_ids_to_tokens(source)
-    codes = {"__en__", "eng_Latn", "en_XX", ">>cat<<"}
+    codes = {"eng_Latn", "en_XX", ">>cat<<"}
     left = [text for text in texts if text not in {"</s>", ".", ":", *codes}]
     assert content.shape[1] == len(left)
 
@@ -451,7 +399,6 @@ def test_languages_and_tasks_are_given_as_transformers_gives_them(
     ("settings", "told", "asked"),
     [
         ({"num_beams": 6, "length_penalty": 2.0}, "length_penalty = 2.0, num_beams = 6", 6),
-        ({"num_beams": 4}, "num_beams = 4", 4),
         ({"max_new_tokens": 7, "do_sample": True}, "do_sample = True, max_new_tokens = 7", None),
         ({"num_beams": 1, "length_penalty": 1.0}, None, None),
     ],
@@ -466,22 +413,21 @@ def test_settings_of_generation_are_named_beside_decoding_and_their_beam_is_take
 ) -> None:
     folder = shutil.copytree(folders("t5"), tmp_path / "asking")
     change_json(folder / "generation_config.json", **settings)
-    for page in ("translate", "inside"):
-        app = start_model(page, folder)
-        said = [text.value for text in app.sidebar.caption if "generation settings" in text.value]
-        assert len(said) == (told is not None)
-        if told is not None:
-            named = unescaped(said[0]).rstrip(".").rsplit(": ", 1)[1]
-            assert sorted(named.split(", ")) == told.split(", ")
-        buttons = [button for button in app.sidebar.button if button.key == "asked-beam"]
-        assert len(buttons) == (asked is not None)
-        if asked is not None:
-            buttons[0].click().run()
-            assert [slider.value for slider in app.sidebar.select_slider][-1] == asked
-            assert not [b for b in app.sidebar.button if b.key == "asked-beam"]
-            left = unescaped("".join(text.value for text in app.sidebar.caption))
-            assert "num_beams" not in left
-            assert ("penalty" in left) == ("length_penalty" in settings)
+    app = start_model("translate", folder)
+    said = [text.value for text in app.sidebar.caption if "generation settings" in text.value]
+    assert len(said) == (told is not None)
+    if told is not None:
+        named = unescaped(said[0]).rstrip(".").rsplit(": ", 1)[1]
+        assert sorted(named.split(", ")) == told.split(", ")
+    buttons = [button for button in app.sidebar.button if button.key == "asked-beam"]
+    assert len(buttons) == (asked is not None)
+    if asked is not None:
+        buttons[0].click().run()
+        assert [slider.value for slider in app.sidebar.select_slider][-1] == asked
+        assert not [b for b in app.sidebar.button if b.key == "asked-beam"]
+        left = unescaped("".join(text.value for text in app.sidebar.caption))
+        assert "penalty" in left
+        assert "num_beams" not in left
 
 
 # A training that goes on
@@ -491,10 +437,9 @@ def test_a_running_training_is_named(start_model: Start, folders: Folders, tmp_p
     folder = shutil.copytree(folders("marian", trained=True), tmp_path / "going")
     last = max(open_folder(folder, "theirs").steps())
     change_json(folder / f"checkpoint-{last}" / "trainer_state.json", max_steps=3_000)
-    for page in ("translate", "learn"):
-        said = [each.value for each in start_model(page, folder).markdown]
-        told = f"**theirs**, training: step {last} of 3,000, loss {50 / last:.3g}"
-        assert [each for each in said if told in each]
+    said = [each.value for each in start_model("translate", folder).markdown]
+    told = f"**theirs**, training: step {last} of 3,000, loss {50 / last:.3g}"
+    assert [each for each in said if told in each]
 
 
 # A training that has just begun

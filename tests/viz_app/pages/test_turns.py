@@ -89,9 +89,7 @@ class Left(BaseException):
     """Whoever waits has asked for something else, as Streamlit says by such an exception."""
 
 
-@pytest.mark.parametrize(
-    ("needs", "at_once"), [((), 2), ((MODERATE,), 2), ((LONG,), 1), ((MODERATE, LONG), 1)]
-)
+@pytest.mark.parametrize(("needs", "at_once"), [((), 2), ((MODERATE, LONG), 1)])
 def test_of_a_size_who_comes_first_is_served_first(needs: tuple[int, ...], at_once: int) -> None:
     turns, order = turns_of(), list[Page]()
     pages = [Page(turns, *needs, order=order) for _ in range(6)]
@@ -299,14 +297,6 @@ def test_a_page_is_made_while_one_draws(only_turn: Turns, monkeypatch: pytest.Mo
         other.end()
 
 
-def test_what_is_overtaken_waits_for_no_browser(only_turn: Turns, overtaken: MagicMock) -> None:
-    with pytest.raises(RerunException), only_turn.turn():
-        module.let_browser_draw()
-    overtaken.__contains__.assert_called_once()
-    with only_turn.turn():
-        pass
-
-
 DIES = """
 import os, sys, threading, time
 from headwise.viz_app.session.marks import marked
@@ -348,16 +338,6 @@ def test_what_a_process_died_of_is_left(monkeypatch: pytest.MonkeyPatch, tmp_pat
     os.utime(mark, (0, 0))
     assert ask("long") == "computed"
     assert [*(tmp_path / "computing").iterdir()] == []
-
-
-def test_what_another_process_computes_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(CACHE, str(tmp_path))
-    with marked("a"), marked("a"):  # another lock, as another process has
-        assert len([*(tmp_path / "computing").iterdir()]) == 2
-    with pytest.raises(KeyError), marked("a"):
-        raise KeyError
-    with marked("a"):  # an error is no death
-        pass
 
 
 @pytest.mark.parametrize("where", ["a file", "read-only", "full"])

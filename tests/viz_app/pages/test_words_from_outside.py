@@ -100,10 +100,8 @@ def test_every_page_is_drawn_from_a_read_only_folder_of_texts_that_are_no_markup
         assert invitation.value == "Type a sentence above and press Enter."
         assert not app.charts
         app.choose(sentence=DOG)
-        for kind in (
-            ("encoder_self", "cross") if "kind" in map(field_of, app.segmented_control) else ()
-        ):
-            app.choose(kind=kind).choose(layer=3 if kind == "encoder_self" else 2)
+        if "kind" in map(field_of, app.segmented_control):
+            app.choose(kind="encoder_self").choose(layer=3)
     assert refused == []
 
 

@@ -9,7 +9,7 @@ from headwise.model.training.data import Pair
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.translate.given.found import reference_scores, unrelated
+from headwise.viz_app.translate.given import reference_scores, unrelated
 from tests.floats import assert_near
 
 TEXTS = (

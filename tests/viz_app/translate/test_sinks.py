@@ -128,7 +128,6 @@ def test_weight_on_tokens_without_content_is_said_only_of_a_head_with_a_sink(
 @pytest.mark.parametrize(
     ("values_zero", "rank", "expected"),
     [
-        (0.04, 1.0, "does nothing there"),
         (-0.04, 1.0, "does nothing there"),
         (0.06, SAME - 0.01, "brings one direction everywhere"),
         (-0.06, SAME + 0.01, "brings something from there"),

@@ -11,7 +11,7 @@ from torch import Tensor
 from headwise.model.config import BOS, EOS
 from headwise.model.hooks import edit
 from headwise.model.interface import KINDS, Head, Kind, attention_path
-from headwise.viz_app.translate.sinks.unread import Unread, costs_of_unread
+from headwise.viz_app.translate.sinks.found import Unread, costs_of_unread
 from tests.floats import PASS, near
 from tests.model.pretrained.tiny import build
 from tests.tiny import tiny_model

@@ -1,26 +1,121 @@
 """Attention sinks: where heads put most of their weight whatever the query, and what that is worth.
 
-``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys, ``K`` = d_k, ``D`` = d_model.
+Two costs tell what a head does with some of its keys. With *values zero*, the weights stay as they
+are and what lies on the keys brings nothing. With the keys *removed*, the rest of each row takes
+their weight, as if they had never been there. Where a head does nothing with these keys the first
+costs nothing, although the second may: the head then looks elsewhere and brings what it finds
+there. (Weights that bring nothing, since values are short: Kobayashi et al. 2020; keys that take
+the weight of rows that look for nothing: Xiao et al. 2024, "Efficient Streaming Language Models
+with Attention Sinks".)
+
+``B`` batch, ``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys, ``K`` = d_k, ``D`` = d_model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections import defaultdict
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from headwise.model.estimates import effects_bytes
+from headwise.model.forced import target_log_probabilities
+from headwise.model.hooks import Edit, edit
 from headwise.model.interface import Head, Kind, Seq2SeqModel, attention_path
+from headwise.model.interventions import passes_at_a_time, run_copies
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.attention import punctuation, rows_with_several_keys
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.records.trace import Doubles, Floats, Tokens, Trace
 from headwise.viz_app.trace.attention import to_numpy
-from headwise.viz_app.translate.sinks.unread import Unread, costs_of_unread
+
+
+class Unread(NamedTuple):
+    """A head does not read some of its keys, in all rows of its map."""
+
+    head: Head
+    keys: tuple[int, ...]
+    """Their places, from 0."""
+    removed: bool = False
+    """Whether the rest of a row takes the weight of the keys; else their values are zero. A row
+    whose whole weight is on the keys has no rest, and stays as it is."""
+
+
+@torch.inference_mode()
+def costs_of_unread(
+    model: Seq2SeqModel,
+    source: Sequence[int],
+    target: Sequence[int],
+    unread: Sequence[Unread],
+    *,
+    known: MutableMapping[int, float] | None = None,
+    note_done: Callable[[int], None] = lambda done: None,
+) -> Tensor:
+    """Compute what the log-probability of a target loses by each of some changes, one at a time.
+
+    Args:
+        model: the model, in evaluation mode.
+        source: ids, ``</s>`` included.
+        target: ids, from ``<s>`` on.
+        unread: the changes. As many are run together as ``passes_at_a_time`` says.
+        known: costs that are known already, by their place; what is found is added.
+        note_done: is told how many are done, after every batch.
+
+    Returns:
+        (changes,), in nats, float64; below 0 where the target becomes likelier. A key that there is
+        not is a ValueError.
+    """
+    sources, targets = (torch.tensor([list(ids)], device=model.device) for ids in (source, target))
+    consumed = targets[:, :-1]
+    known = {} if known is None else known
+    order = [place for place in range(len(unread)) if place not in known]
+    order.sort(key=lambda place: not _is_of_encoder(unread[place]))
+    size = passes_at_a_time(model.description, len(source), consumed.shape[1])
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        changes = [unread[place] for place in places]
+        of_encoder = sum(map(_is_of_encoder, changes))
+        rows: dict[str, list[tuple[int, Unread]]] = defaultdict(list)  # by hook point
+        for row, each in enumerate(changes):
+            rows[f"{attention_path(each.head.kind, each.head.layer)}.weights"].append((row, each))
+        with edit(model, {point: _leave_unread(those) for point, those in rows.items()}):
+            streams = run_copies(model, sources, consumed, len(changes) + 1, of_encoder=of_encoder)
+        totals = target_log_probabilities(model, streams, targets)[:, 0].double()
+        known.update(zip(places, (totals[-1] - totals[:-1]).tolist(), strict=True))
+        note_done(len(known))
+    return torch.tensor([known[place] for place in range(len(unread))], dtype=torch.float64)
+
+
+def _is_of_encoder(unread: Unread) -> bool:
+    return unread.head.kind == "encoder_self"
+
+
+def _leave_unread(changes: Sequence[tuple[int, Unread]]) -> Edit:
+    """Make an edit of the weights of an attention, (B, H, Q, M): each change in its row of B."""
+
+    def leave(weights: Tensor) -> Tensor:
+        weights = weights.clone()
+        for row, (head, keys, removed) in changes:
+            if not 0 <= min(keys) <= max(keys) < weights.shape[-1]:
+                raise ValueError(f"keys: expected 0 to {weights.shape[-1] - 1}, got {keys}")
+            before = weights[row, head.head]  # (Q, M)
+            after = before.clone()
+            after[:, list(keys)] = 0
+            if removed:
+                rest = after.sum(dim=-1, keepdim=True)
+                whole = before.sum(dim=-1, keepdim=True)  # 1, but for half an attention
+                after = torch.where(rest > 0, after / rest * whole, before)
+            weights[row, head.head] = after
+        return weights
+
+    return leave
+
 
 NOTHING = 0.005
 """In nats a token of the target: a sink costs nothing if zero in place of its values costs less."""
@@ -171,14 +266,15 @@ def sink_effects(
     ``known`` is as for ``costs_of_unread``.
     """
     sinks, every = find_sinks(trace, kind), range(len(trace.keys_of(kind)))
-    changes: list[Unread] = []
-    for sink in sinks:
-        others = tuple(key for key in every if key not in sink.keys)
-        changes += [
+    changes = [
+        change
+        for sink in sinks
+        for change in (
             Unread(sink.head, sink.keys),
             Unread(sink.head, sink.keys, removed=True),
-            Unread(sink.head, others),
-        ]
+            Unread(sink.head, tuple(key for key in every if key not in sink.keys)),
+        )
+    ]
     costs = costs_of_unread(
         model,
         trace.source.ids,

@@ -18,7 +18,7 @@ from headwise.viz_app.analysis.pairs import (
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
 from headwise.viz_app.figures.curves import accuracy_charts
 from headwise.viz_app.measuring.pair_files import pairs_path, shipped_pairs
-from headwise.viz_app.records.pairs import AccuracyCurve, ContrastivePair, MeasuredPairs
+from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs
 from headwise.viz_app.session.cache import cached, stamp_if_there
 from headwise.viz_app.session.caches import Run
 from headwise.viz_app.session.errors import show_user_errors
@@ -81,7 +81,12 @@ def _show_state(run: Run, found: RunPairs) -> None:
 
 def _show_curves(selection: Selection, measured: MeasuredPairs) -> None:
     steps = choose_one("Steps", ["linear", "log"], key="steps_axis")
-    curves = _curves_of(selection.run, measured)
+    curves = cached(
+        "accuracy on pairs",
+        (_file(selection.run), tuple(measured.checkpoints)),
+        lambda: accuracy_curves(measured, measured.checkpoints),
+        facts=lambda found: {"run": selection.run.name, "curves": len(found)},
+    )
     ends = [
         f"{curve.phenomenon or 'all pairs'} from {curve.values[0].share:.0%} to "
         f"{curve.values[-1].share:.0%}"
@@ -108,22 +113,15 @@ def _show_curves(selection: Selection, measured: MeasuredPairs) -> None:
         )
 
 
-def _curves_of(run: Run, measured: MeasuredPairs) -> list[AccuracyCurve]:
-    return cached(
-        "accuracy on pairs",
-        (str(run.folder), stamp_if_there(pairs_path(run.folder)), tuple(measured.checkpoints)),
-        lambda: accuracy_curves(measured, measured.checkpoints),
-        facts=lambda found: {"run": run.name, "curves": len(found)},
-    )
+def _file(run: Run) -> tuple[str, object]:
+    return str(run.folder), stamp_if_there(pairs_path(run.folder))
 
 
 def _go_to_clicked(run: Run) -> None:
     """Take the checkpoint of the mark that was clicked, and list what fails of its phenomenon."""
-    clicked = clicked_value("pair_curves")
-    if clicked is None:
-        return
-    step, phenomenon = clicked.split(",", 1)
-    use_step(int(step), run.steps(), phenomenon=phenomenon)
+    if (clicked := clicked_value("pair_curves")) is not None:
+        step, phenomenon = clicked.split(",", 1)
+        use_step(int(step), run.steps(), phenomenon=phenomenon)
 
 
 # --- the pairs that fail -------------------------------------------------------------------------
@@ -200,20 +198,25 @@ def _open_pair(run: Run, measured: MeasuredPairs, place: int) -> None:
     parting = next(
         (place for place, (a, b) in enumerate(zip(right, wrong, strict=False)) if a != b), None
     )
-    # An unknown word may be written for both: then they part nowhere.
-    at, instead = (parting - 1, token_name(wrong[parting])) if parting is not None else (0, "")
-    second: dict[str, Any] = {}
-    if parting is not None and (other := counterpart(measured.pairs, pair)) is not None:
-        words = {"first_word": token_name(right[parting]), "second_word": instead}
-        second = {"why": "two sentences", "other": other.source, "parting": at, **words}
-    open_page("why", sentence=pair.source, target=pair.right, at=at, instead=instead, **second)
+    asked: dict[str, Any] = {"at": 0, "instead": ""}
+    if parting is not None:  # an unknown word may be written for both: then they part nowhere
+        asked = {"at": parting - 1, "instead": token_name(wrong[parting])}
+        if (other := counterpart(measured.pairs, pair)) is not None:
+            asked |= {"why": "two sentences", "other": other.source, "parting": parting - 1}
+            asked |= {"first_word": token_name(right[parting]), "second_word": asked["instead"]}
+    open_page("why", sentence=pair.source, target=pair.right, **asked)
 
 
 # --- heads ---------------------------------------------------------------------------------------
 
 
 def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
-    losses = _losses_of(selection.run, measured)
+    losses = cached(
+        "heads on pairs",
+        (_file(selection.run), measured.heads_step),
+        lambda: accuracy_losses(measured),
+        facts=lambda found: {"run": selection.run.name, "heads": len(found)},
+    )
     if not losses or measured.heads_step is None:
         return
     step, first, count = measured.heads_step, losses[0], len(measured.pairs)
@@ -275,12 +278,3 @@ def _named(losses: list[AccuracyLoss]) -> str:
     if len(losses) > len(names):
         names.append(f"any of {count_of(len(losses) - len(names), 'other')}")
     return " or ".join(names)
-
-
-def _losses_of(run: Run, measured: MeasuredPairs) -> list[AccuracyLoss]:
-    return cached(
-        "heads on pairs",
-        (str(run.folder), stamp_if_there(pairs_path(run.folder)), measured.heads_step),
-        lambda: accuracy_losses(measured),
-        facts=lambda found: {"run": run.name, "heads": len(found)},
-    )

@@ -1,4 +1,4 @@
-"""How likely a model finds the references of example sentences, and those of other sentences.
+"""How likely a given translation is, beside references and translations of other sentences.
 
 A word of the source that some head looks at much tells little: heads look at most words whatever
 the target is. The log-probability of the target tells a translation from another sentence.
@@ -15,7 +15,11 @@ import numpy as np
 from headwise.model.interface import Seq2SeqModel
 from headwise.viz_app.core.computed import Sentences, of_sentences
 from headwise.viz_app.measuring.batches import EncodedPair, target_scores
-from headwise.viz_app.records.trace import Doubles
+from headwise.viz_app.records.trace import Doubles, Trace
+from headwise.viz_app.session.asked import ask_sentences
+from headwise.viz_app.session.measures import measures_of
+from headwise.viz_app.session.selection import Selection
+from headwise.viz_app.session.target import total_log_probability
 
 _MOST = 64
 """Most sentences that are scored, so that a page need not wait."""
@@ -63,3 +67,25 @@ def _scores(model: Seq2SeqModel, sentences: Sentences) -> Doubles:
         return target_scores(model, batch).double().numpy(force=True) / tokens
 
     return np.concatenate([np.zeros(0), *sentences.by_batch(of_batch)])
+
+
+def beside_references(selection: Selection, trace: Trace) -> str:
+    """Say of how many references and unrelated sentences a token is less likely; "" without any."""
+    run, step = selection.run, selection.step
+    measures = measures_of(run, [step]).by_step.get(step)
+    if measures is None:
+        return ""
+    found = ask_sentences(reference_scores, run, step, Sentences.examples(run, measures))
+    if not len(found.unrelated):
+        return ""
+    own = total_log_probability(trace) / len(trace.predicted)
+    references, unrelated = (
+        f"{(each < own).mean():.0%}" for each in (found.references, found.unrelated)
+    )
+    said = (
+        f"{references} of {len(found.references):,} references have less a token, {unrelated} of "
+        "unrelated sentences."
+    )
+    if (tokens := len(trace.predicted)) > found.longest:
+        said += f" None is as long: they have at most {found.longest} tokens, this one {tokens:,}."
+    return said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import streamlit as st
 
@@ -11,7 +10,6 @@ from headwise.model.masks import causal_mask, pad, padding_mask
 from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.html import padding_rows
 from headwise.viz_app.figures.maps import mask_map
-from headwise.viz_app.model.masks.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.records.trace import (
     AS_TRANSFORMERS,
     ROWS_OF_HALVES,
@@ -19,8 +17,7 @@ from headwise.viz_app.records.trace import (
     Check,
     Trace,
 )
-from headwise.viz_app.session.caches import checkpoint_of, log_of, to_tokens
-from headwise.viz_app.session.errors import USER_ERRORS
+from headwise.viz_app.session.caches import checkpoint_of, samples_of, to_tokens
 from headwise.viz_app.session.markdown import escape_markdown, power_of_ten
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.widgets import show_figure, show_heading
@@ -80,7 +77,9 @@ def show_masks(selection: Selection, trace: Trace) -> None:
         )
         _show_padding(selection, [source], key="alone")
         _show_checks(trace)
-    batch = batch_of_lengths(source, _samples(selection))
+    texts = dict.fromkeys(str(row["source"]).strip() for row in samples_of(selection.run))
+    encode = selection.run.tokenizers.encode_source
+    batch = batch_of_lengths(source, [tuple(encode(text)) for text in texts if text])
     show_heading(
         "In a batch with other sentences",
         f"{len(batch)} × 1 × 1 × {max(map(len, batch))}: shorter sentences are filled up with "
@@ -116,21 +115,11 @@ def _show_padding(selection: Selection, batch: Sequence[TokenIds], *, key: str) 
         )
 
 
-def _samples(selection: Selection) -> list[TokenIds]:
-    """Return the run's sample sentences; none if they cannot be read, which the frame shows."""
-    encode = selection.run.tokenizers.encode_source
-    with suppress(*USER_ERRORS):
-        rows = log_of(selection.run.folder, "samples.jsonl")
-        texts = {str(row.get("source", "")).strip(): None for row in rows}
-        return [tuple(encode(text)) for text in texts if text]
-    return []
-
-
 def _show_checks(trace: Trace) -> None:
     """Draw a line for each check: whether it holds, the largest deviation, and its limit."""
     show_heading("Self-checks on this sentence")
     with st.container(key="checks"):
-        st.markdown("\n".join(_line(check) for check in trace.checks))
+        st.markdown("\n".join(map(_line, trace.checks)))
     if not all(check.passed for check in trace.checks):
         st.error("Do not trust what this sentence's pages show.")
 
@@ -141,3 +130,25 @@ def _line(check: Check) -> str:
     off = f"off by at most {most}; allowed is {allowed}"
     consequence = escape_markdown(CONSEQUENCES.get(check.name, ""))
     return f"- {sign} **{escape_markdown(check.name)}**: {off}. {consequence}".rstrip()
+
+
+TokenIds = tuple[int, ...]
+
+
+def batch_of_lengths(
+    source: TokenIds, samples: Sequence[TokenIds], *, size: int = 3
+) -> tuple[TokenIds, ...]:
+    """Choose up to ``size`` sentences of different lengths: ``source``, then samples nearest in
+    length, shorter first. Too few are made up by leaving out the source's tokens before its
+    last.
+    """
+    by_length: dict[int, TokenIds] = {}
+    for ids in samples:
+        by_length.setdefault(len(ids), ids)
+    by_length.pop(len(source), None)
+    nearest = sorted(by_length, key=lambda length: (abs(length - len(source)), length))
+    batch = [source, *(by_length[length] for length in nearest[: size - 1])]
+    for length in range(len(source) - 1, 0, -1):
+        if len(batch) < size and length not in map(len, batch):
+            batch.append((*source[: length - 1], source[-1]))
+    return tuple(batch)

@@ -18,8 +18,7 @@ from headwise.viz_app.figures.lines import (
     waves,
 )
 from headwise.viz_app.figures.maps import encoding_map, similarity_map
-from headwise.viz_app.model.input import TraceSide
-from headwise.viz_app.model.positions.angles import (
+from headwise.viz_app.model.angles import (
     Order,
     bias_by_distance,
     divisor,
@@ -32,6 +31,8 @@ from headwise.viz_app.model.positions.angles import (
     similarity_by_distance,
     wavelength,
 )
+from headwise.viz_app.model.input import TraceSide
+from headwise.viz_app.records.model import AttentionSublayer
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.session.caches import layer_trace_of
 from headwise.viz_app.session.markdown import power_of_ten
@@ -55,8 +56,10 @@ def show_positions(selection: Selection, side: TraceSide) -> None:
     """Draw the encodings of positions by formula, as recorded, or relative positions."""
     recorded = side.embedding.positions
     if recorded is None:
+        kind: Kind = "encoder_self" if side.name == "source" else "decoder_self"
+        attention = layer_trace_of(selection.run, side.trace, kind, 0).attention
         is_rotary = selection.run.description.positions == "rotary"
-        (_show_rotary if is_rotary else _show_relative)(selection, side)
+        (_show_rotary if is_rotary else _show_relative)(selection, side, kind, attention)
         return
     order = order_of(recorded)
     if order is None:
@@ -231,11 +234,11 @@ def _show_recorded(selection: Selection, side: TraceSide, recorded: Floats) -> N
     show_figure(figure, key="position_similarity", alt=about)
 
 
-def _show_rotary(selection: Selection, side: TraceSide) -> None:
+def _show_rotary(
+    selection: Selection, _: TraceSide, kind: Kind, attention: AttentionSublayer
+) -> None:
     """Draw the angles by which queries and keys of self-attention are turned."""
     show_heading("Rotary positions")
-    kind: Kind = "encoder_self" if side.name == "source" else "decoder_self"
-    attention = layer_trace_of(selection.run, side.trace, kind, 0).attention
     if attention.rotation is None:
         st.caption("This sentence has no record of it.")
         return
@@ -255,18 +258,16 @@ def _show_rotary(selection: Selection, side: TraceSide) -> None:
         "query and key are compared as they are, and -1 where they are compared with the opposite "
         "sign."
     )
-    figure = encoding_map(
-        np.concatenate([cos[:, :half], sin[:, :half]], axis=1),
-        used=len(cos),
-        theme=selection.theme,
-        limit=1.0,
-    )
+    both = np.concatenate([cos[:, :half], sin[:, :half]], axis=1)
+    figure = encoding_map(both, used=len(cos), theme=selection.theme)
     show_figure(figure, key="rotary", alt=drawn)
     st.caption(drawn)
     _link_to_scores(kind)
 
 
-def _show_relative(selection: Selection, side: TraceSide) -> None:
+def _show_relative(
+    selection: Selection, side: TraceSide, kind: Kind, attention: AttentionSublayer
+) -> None:
     """Draw what relative positions add to the scores of each head of the first layer."""
     show_heading("Relative positions")
     st.caption(
@@ -274,9 +275,7 @@ def _show_relative(selection: Selection, side: TraceSide) -> None:
         "In their place each head of self-attention adds to every score a learned number that "
         "depends only on the distance from query to key."
     )
-    kind: Kind = "encoder_self" if side.name == "source" else "decoder_self"
     stack = "encoder" if side.name == "source" else "decoder"
-    attention = layer_trace_of(selection.run, side.trace, kind, 0).attention
     if attention.position_bias is None:
         st.caption("This sentence has no record of it.")
         return

@@ -5,14 +5,17 @@ Beside the presets stands this run's configuration, and what each choice changes
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import streamlit as st
 
 from headwise.model.config import TransformerConfig
+from headwise.model.interface import Description
 from headwise.model.presets import PRESETS
+from headwise.viz_app.analysis.formulas import describe_module, describe_point
 from headwise.viz_app.figures.html import comparison_table, module_tree_html
-from headwise.viz_app.model.modules.tree import build_module_tree, mark_tied_parameters
-from headwise.viz_app.records.model import ModuleNode
-from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.trace import HookSummary, Trace
 from headwise.viz_app.session.caches import checkpoint_of
 from headwise.viz_app.session.panels import panel
 from headwise.viz_app.session.selection import Selection
@@ -142,3 +145,61 @@ def _format(model: TransformerConfig, name: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def mark_tied_parameters(
+    tensors: Iterable[tuple[str, tuple[int, ...], int]],
+) -> tuple[Parameter, ...]:
+    """Make parameters from names, shapes and identities; equal identities mark tied tensors."""
+    first: dict[int, str] = {}
+    parameters = []
+    for name, shape, identity in tensors:
+        shared = first.setdefault(identity, name)
+        parameters.append(Parameter(name, shape, shared if shared != name else None))
+    return tuple(parameters)
+
+
+def build_module_tree(
+    names: Sequence[str],
+    parameters: Sequence[Parameter],
+    summary: Sequence[HookSummary],
+    model: Description,
+) -> ModuleNode:
+    """Build the tree of the modules that have a parameter or a hook point, in order of ``names``.
+
+    Names are the paths of all modules, parents first, from the root ``""``. A residual connection
+    has the children of its norm. ValueError if a parameter or a hook point belongs to no module.
+    """
+    own: dict[str, list[Parameter]] = {}
+    for parameter in parameters:
+        own.setdefault(parameter.name.rpartition(".")[0], []).append(parameter)
+    points = {seen.name: HookPointNode(seen, describe_point(seen.name, model)) for seen in summary}
+    if strange := sorted({*own, *points} - set(names)):
+        raise ValueError(f"expected parameters and hook points of the modules, got {strange[0]}")
+    below: dict[str, list[str]] = {}
+    for name in names:
+        if name:
+            below.setdefault(name.rpartition(".")[0], []).append(name)
+
+    def build(path: str) -> ModuleNode:
+        children: list[ModuleNode | HookPointNode] = []
+        for name in below.get(path, ()):
+            if name in points:
+                children.append(points[name])
+                continue
+            part = build(name)
+            if name.endswith("_residual.norm"):
+                children += part.children
+            elif part.children or part.parameters:
+                children.append(part)
+        text = describe_module(path, model)
+        return ModuleNode(
+            path=path,
+            title=text.title,
+            what=text.what,
+            formula=text.formula,
+            parameters=tuple(own.get(path, ())),
+            children=tuple(children),
+        )
+
+    return build("")

@@ -1,1 +1,0 @@
-"""Sentences whose translation may have failed."""

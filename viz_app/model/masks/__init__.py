@@ -1,1 +1,0 @@
-"""Masks of a batch, and the checks of a trace."""

@@ -1,1 +1,0 @@
-"""Positional encodings: their waves, their distances, two of them compared."""
