@@ -107,23 +107,6 @@ def test_a_cell_of_a_patch_and_a_list_write_the_translation_anew(app: App) -> No
     expect(anew).to_have_count(0)
 
 
-def test_a_ranking_goes_to_its_top_and_keeps_the_chosen_head_in_view(app: App) -> None:
-    app.open("/heads", q=BRIEF, kind="encoder_self", layer=1, head=1)
-    shown = app.page.locator(".st-key-head_table .list")
-    expect(shown.locator("tr.chosen")).to_contain_text("Encoder self 1.1")
-    for order in ("smallest first", "largest first"):
-        shown.evaluate("list => { list.scrollTop = 200; }")
-        app.choose(heads_order=order)
-        expect(shown).to_have_js_property("scrollTop", 0)
-        assert shown.evaluate(
-            """list => {
-                const [frame, row] = [list, list.querySelector('.chosen')].map(
-                    (each) => each.getBoundingClientRect());
-                return row.top >= frame.top && row.bottom <= frame.bottom + 1;
-            }"""
-        )
-
-
 _TABLE = """key => {
     const [table] = visible(`.st-key-${key}-box .chart-table table`);
     return table && [...table.rows].map(row => [...row.cells].map(cell => cell.textContent));
@@ -189,12 +172,3 @@ def test_a_table_is_one_stop_for_the_keys(app: App) -> None:
     app.page.keyboard.press("Enter")
     expect(rows.first).to_have_attribute("aria-pressed", "true")
     expect(rows.first).to_be_focused()
-
-
-def test_where_heads_rest_follows_the_kind_that_is_chosen_above_it(app: App) -> None:
-    app.open(q=BRIEF, below="sinks", kind="cross")
-    heading = app.page.get_by_role("heading", name="Attention sinks of")
-    expect(heading).to_have_text("Attention sinks of cross-attention")
-    for kind, named in (("Encoder self", "encoder self"), ("Decoder self", "decoder self")):
-        app.choose(kind=kind)
-        expect(heading).to_have_text(f"Attention sinks of {named}-attention")
