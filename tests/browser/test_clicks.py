@@ -129,16 +129,6 @@ def test_the_table_of_a_map_has_its_numbers_after_the_same_clicks(app: App, trac
         top, *rows = app.find(_TABLE, "large")
         assert top[1:] == token_labels(trace.keys_of(kind))
         assert (np.array([row[1:] for row in rows]) == "masked").tolist() == masked.tolist()
-    app.page.locator(".st-key-mosaic-box .chart-table summary").click()  # a table for each head
-    lists = app.page.locator(".st-key-mosaic-box .chart-table select")
-    assert lists.locator("option").count() == trace.attention["cross"][:, :, 0, 0].size
-    box, tools = (app.page.locator(f".st-key-mosaic-box{each}") for each in ("", " .chart-tools"))
-    assert tools.evaluate("e => e.clientWidth") <= box.evaluate("e => e.clientWidth")
-    lists.focus()
-    at_first = int(lists.input_value())
-    for place in (1, 2):  # it keeps the focus
-        app.page.keyboard.press("ArrowDown")
-        assert lists.input_value() == str(at_first + place)
     app.choose(kind="cross")
     app.expect(_NUMBERS, trace.attention["cross"][-1, 0], "large", tolerance=6e-5)
     table = app.page.locator(".st-key-large-box .chart-table")

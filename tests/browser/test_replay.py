@@ -222,18 +222,9 @@ def test_all_heads_are_played_without_a_word_to_the_server(
     assert pixels(app).shape[:2] == expected.shape[2:]
 
 
-@pytest.mark.parametrize(
-    ("page", "query"),
-    [
-        ("/training", {"training": "watch", "playing": "head"}),
-        ("/heads", {"edge_training": "true"}),
-    ],
-)
-def test_nothing_plays_where_the_system_asks_for_no_motion(
-    app: App, run: TrainedRun, page: str, query: dict[str, str]
-) -> None:
+def test_nothing_plays_where_the_system_asks_for_no_motion(app: App, run: TrainedRun) -> None:
     app.page.emulate_media(reduced_motion="reduce")
-    app.open(page, q=BRIEF, **query)
+    app.open("/training", q=BRIEF, training="watch", playing="head")
     player = app.page.locator(".player").first
     play, shown = player.locator(".play"), player.locator("output")
     expect(play).to_have_text("Next")
