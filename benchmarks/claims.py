@@ -507,7 +507,7 @@ def strongest_source_token(name: str, sentences: int) -> Figures:
         ids = PaddedIds.of([source], [target], model(name))
         last = attention_maps(model(name), ids)[0]["cross"][0].unflatten(0, shapes)[-1]
         whole = scores_of(name, source, target)
-        shorter = [source[:at] + source[at + 1 :] for at in range(len(source) - 1)]  # with </s>
+        shorter = [source[:at] + source[at + 1 :] for at in range(len(source) - 1)]  # all but </s>
         lost = np.stack([whole - scores_of(name, each, target) for each in shorter], axis=1)
         lengths.append(len(lost))
         for way, shares in (

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import unescape
 from http.cookiejar import CookieJar
 from typing import Any, TypeVar
@@ -29,7 +28,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from benchmarks.load_server import ROOT
-from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights, open_trained_run
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.files import lines_of
 from headwise.model.interface import KINDS, Head
 from headwise.viz_app.analysis.grid import make_grid
@@ -61,11 +60,7 @@ class Expected:
 
     def __init__(self, run: str) -> None:
         self.run: TrainedRun = open_trained_run(run)
-
-    @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """With the weights, read once."""
-        return load_weights(self.run, self.run.steps()[-1])
+        self._model = load_weights(self.run, self.run.steps()[-1]).model
 
     def head(self, session: int) -> Head:
         """That a session looks at: neighbours look at other kinds and heads."""
@@ -75,7 +70,7 @@ class Expected:
 
     def answer(self, session: int, head: Head, sentence: str) -> Answer:
         """What a session ought to show."""
-        trace = run_trace(self.checkpoint.model, self.run.tokenizers, sentence)
+        trace = run_trace(self._model, self.run.tokenizers, sentence)
         kind, layer, number = head
         weights = make_grid(trace, kind).apply(trace.attention[kind])[layer, number]
         return Answer(session, head, sentence, trace.target_text or NOTHING, weights)
