@@ -126,7 +126,8 @@ def main(claims: Sequence[Claim]) -> int:
         right, said, found = claim.find()
         wrong += not right
         kind = "corpus" if claim.by.startswith("by ") else "holds " if right else "WRONG "
-        print(kind, f"{claim.where}: {said} ({claim.by}{f': {found}' * bool(found)})")
+        seen = on_one_line(str(found or ""))
+        print(kind, f"{claim.where}: {said} ({claim.by}{f': {seen}' * (seen not in said)})")
     print(f"{len(claims) - wrong} of {len(claims)} claims hold")
     return int(wrong > 0)
 
@@ -157,9 +158,6 @@ def signed(value: float, form: str) -> str:
     return format(value, form).replace("-", "−")
 
 
-# The files of a run
-
-
 @cache
 def run(name: str) -> TrainedRun:
     """Open a run that ships."""
@@ -182,9 +180,6 @@ def measures(name: str, step: int | None = None) -> Measures:
 def curve(name: str, of: str) -> dict[int, float]:
     """Return a figure of a run's log by step."""
     return {row["step"]: row[of] for row in run(name).metrics() if of in row}
-
-
-# Sizes, settings and training curves
 
 
 def size(name: str) -> Figures:
@@ -255,14 +250,6 @@ def made_by_the_command(name: str) -> tuple[int, int] | None:
     return None if other or not kept <= made else (len(kept), len(made))
 
 
-# Heads, stages and pairs, from the files of measures
-
-
-def stages(name: str) -> dict[int, dict[str, float]]:
-    """Read the stages of training by step."""
-    return {step: dict(measures(name, step).stages) for step in run(name).steps()}
-
-
 def first_stage(name: str) -> Figures:
     """Find the checkpoint with the least of the source, whose translations are likely as text.
 
@@ -270,10 +257,12 @@ def first_stage(name: str) -> Figures:
     """
     shown = {}
     for each in SHIPPED:
-        step, of = min(stages(each).items(), key=lambda found: found[1]["source_contribution"])
+        steps = run(each).steps()
+        step = min(steps, key=lambda at, of=each: measures(of, at).stages["source_contribution"])
+        of = measures(each, step).stages
         if of["language_model"] > of["language_model_reference"]:
             shown[each] = step
-    of = stages(name)[shown[name]]
+    of = measures(name, shown[name]).stages
     ways = {"own": -of["language_model"], "reference": -of["language_model_reference"]}
     return ways | {"step": shown[name], "chrf": of["chrf"], "holds": [*shown] == [name]}
 
@@ -281,7 +270,8 @@ def first_stage(name: str) -> Figures:
 def most_reordering() -> float:
     """Find how far the order departs from the references' once chrF is half of what it becomes."""
     apart = []
-    for found in ([*stages(name).values()] for name in SHIPPED):
+    for name in SHIPPED:
+        found = [measures(name, step).stages for step in run(name).steps()]
         late = [each for each in found if each["chrf"] >= found[-1]["chrf"] / 2]
         apart += [abs(each["reordering"] - each["reordering_reference"]) for each in late]
     return math.ceil(1000 * max(apart)) / 1000
@@ -313,9 +303,8 @@ def resting_heads(name: str) -> list[int] | None:
 
 def size_of_measures(name: str) -> float:
     """Add up the files of measures but for pairs, in kB."""
-    paths = (run(name).folder / "measures").iterdir()
-    total = sum(path.stat().st_size for path in paths if path.name != "pairs.json")
-    return round(total / 1000, -1)
+    paths = [*(run(name).folder / "measures").iterdir()]
+    return round(sum(p.stat().st_size for p in paths if p.name != "pairs.json") / 1000, -1)
 
 
 def what_layers_wrote() -> Figures:
@@ -356,9 +345,6 @@ def accuracy_on_pairs(name: str) -> Figures:
     ends = {f"{of}_ends": exact_interval(count, len(places[of])) for of, count in right.items()}
     whole = {"whole": accuracy(scores.outcomes), "each": len(places["article"])}
     return {**right, **ends, **whole, "holds": holds}
-
-
-# What heads write, and how they are composed
 
 
 @cache
@@ -414,9 +400,6 @@ def edges_of_what_changed(name: str, other: str) -> Figures:
             share = composition(changed).stands_out.mean()
     whole = composition(model(name)).stands_out
     return figures | {"count": int(whole.sum()), "of": len(whole), "holds": share > 0.5}
-
-
-# What the copying task's weights do
 
 
 @cache
@@ -479,9 +462,6 @@ def embeddings_leave_dimensions(name: str) -> Figures:
     return {"used": used, "free": free, "holds": used < free}
 
 
-# Which token counts for a prediction, and which words heads align
-
-
 @cache
 def zero_and_mean() -> Figures:
     """Correlate what heads cost by zero and by their means, over the corpus of each run."""
@@ -528,7 +508,7 @@ def strongest_source_token(name: str, sentences: int) -> Figures:
         ids = PaddedIds.of([source], [target], model(name))
         last = attention_maps(model(name), ids)[0]["cross"][0].unflatten(0, shapes)[-1]
         whole = scores_of(name, source, target)
-        shorter = [source[:at] + source[at + 1 :] for at in range(len(source) - 1)]  # with </s>
+        shorter = [source[:at] + source[at + 1 :] for at in range(len(source) - 1)]  # all but </s>
         lost = np.stack([whole - scores_of(name, each, target) for each in shorter], axis=1)
         lengths.append(len(lost))
         for way, shares in (
@@ -659,9 +639,6 @@ def where_norms_align_better() -> Figures:
     return {"diagonal": diagonal, "holds": holds}
 
 
-# What lessons say of their sentences
-
-
 def without_counterpart(name: str, *texts: str) -> list[str]:
     """Lay two sources beside each other, token by token; the tokens of the second that are left."""
     a, b = (run_trace(model(name), run(name).tokenizers, text).source for text in texts)
@@ -674,8 +651,8 @@ def without_counterpart(name: str, *texts: str) -> list[str]:
 
 def same_up_to(name: str, *texts: str) -> str:
     """Return what two translations begin with."""
-    one, two = (run(name).tokenizers.encode_target(text) for text in texts)
-    return run(name).tokenizers.target.decode(one[1 : first_difference(one, two)[0] + 1])
+    ids = [run(name).tokenizers.encode_target(text) for text in texts]
+    return run(name).tokenizers.target.decode(ids[0][1 : first_difference(*ids)[0] + 1])
 
 
 @torch.inference_mode()

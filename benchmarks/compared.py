@@ -28,6 +28,8 @@ from headwise.model.hooks import hook_names
 from headwise.model.transformer import Transformer
 from headwise.viz_app.trace.sentence import run_trace
 
+Calls = dict[str, Callable[..., Any]]
+
 
 def _milliseconds(seconds: Seconds) -> list[float]:
     return [1e3 * median(each) for each in seconds.values()]
@@ -71,11 +73,17 @@ def capture(found: Findings, rounds: int) -> None:
     marian = marian_of(ours, attention="eager")
     bridge = bridge_of(marian)
     rows = []
+
+    def recorded(source: Tensor, target: Tensor) -> list[Tensor]:
+        with recording(ours, names) as seen:
+            ours(source, target)
+        return [weights for [weights] in seen.values()]
+
     for length in (20, 200):
         case = f"{length} tokens"
         given = ids_of(1, length, seed=1), ids_of(1, length, seed=2)
         calls = {
-            "ours": partial(_recorded, ours, names, *given),
+            "ours": partial(recorded, *given),
             "Marian": partial(attention_of, marian, *given),
             "TransformerLens": partial(patterns_of, bridge, *given),
         }
@@ -83,7 +91,9 @@ def capture(found: Findings, rounds: int) -> None:
             for mine, other in zip(calls["ours"](), calls[name](), strict=True):
                 torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5, msg=f"{name} differs")
         seconds = in_rounds(calls | {"off": partial(ours, *given)}, rounds)
-        ratios = [ratio(seconds["ours"], each) for each in list(seconds.values())[1:]]
+        ratios = [
+            ratio(seconds["ours"], seconds[of]) for of in ("Marian", "TransformerLens", "off")
+        ]
         rows.append((case, *_milliseconds(seconds), *ratios))
         found.rule(f"attention recorded, {case}: time of Marian", ratios[0], 0.8)
     of = ("of Marian", "of TransformerLens", "recorded / not")
@@ -92,12 +102,6 @@ def capture(found: Findings, rounds: int) -> None:
     found.notes.append(
         "TransformerLens is its bridge around the same Marian, recording the same maps."
     )
-
-
-def _recorded(ours: Transformer, names: list[str], source: Tensor, target: Tensor) -> list[Tensor]:
-    with recording(ours, names) as seen:
-        ours(source, target)
-    return [weights for [weights] in seen.values()]
 
 
 def trace(found: Findings, rounds: int) -> None:
@@ -118,7 +122,7 @@ def trace(found: Findings, rounds: int) -> None:
         if failed := [check for check in own.checks if not check.passed]:
             raise ValueError(f"the trace's own checks failed: {failed}")
         forced = partial(run_trace, ours, tokenizers, text, own.target_ids)
-        calls: dict[str, Callable[[], object]] = {
+        calls: Calls = {
             "forced": forced,
             "own": partial(run_trace, ours, tokenizers, text),
             "BertViz": partial(prepared, marian_of(ours, attention="eager"), own),
@@ -152,7 +156,7 @@ def greedy(found: Findings, rounds: int) -> None:
         with translator(folder, threads=torch.get_num_threads()) as limit:
             for batch, wanted in ((1, 2.5), (64, 1.5)):
                 source = ids_of(batch, tokens, seed=1)
-                calls: dict[str, Callable[[], Any]] = {
+                calls: Calls = {
                     "ours": partial(decode, ours, source.tolist()),
                     "Marian": partial(generate, marian, source, tokens),
                     "CTranslate2": partial(limit, source.tolist(), tokens),
@@ -181,14 +185,11 @@ def training(found: Findings, rounds: int) -> None:
         # As a training has it: a loaded checkpoint keeps its matrices in another layout.
         fresh = Transformer(ours.config)
         fresh.load_state_dict(ours.state_dict())
-        peers: dict[str, tuple[nn.Module, Callable[[Tensor, Tensor], Tensor]]] = {
-            "ours": (fresh, fresh),
-            "Marian": (marian, partial(logits_of, marian)),
-            "torch.nn": (torch_nn, torch_nn),
-        }
-        calls = {
-            name: _stepping(module, passed, source, target, bf16=precision == "bf16")
-            for name, (module, passed) in peers.items()
+        given = {"source": source, "target": target, "bf16": precision == "bf16"}
+        calls: Calls = {
+            "ours": _stepping(fresh, fresh, **given),
+            "Marian": _stepping(marian, partial(logits_of, marian), **given),
+            "torch.nn": _stepping(torch_nn, torch_nn, **given),
         }
         losses = {name: call() for name, call in calls.items()}
         if any(abs(loss / losses["ours"] - 1) > rounding for loss in losses.values()):
@@ -205,12 +206,7 @@ def training(found: Findings, rounds: int) -> None:
 
 
 def _stepping(
-    module: nn.Module,
-    passed: Callable[[Tensor, Tensor], Tensor],
-    source: Tensor,
-    target: Tensor,
-    *,
-    bf16: bool,
+    module: nn.Module, passed: Callable[..., Tensor], *, source: Tensor, target: Tensor, bf16: bool
 ) -> Callable[[], float]:
     """A call that takes a step, the same but for the model."""
     module.train()

@@ -29,7 +29,7 @@ from websockets.exceptions import WebSocketException
 
 from benchmarks.load_server import serving
 from benchmarks.load_session import Expected, Session, apart, connected, faults_of, sentences_of
-from benchmarks.report import Cell, Findings, markdown
+from benchmarks.report import Cell, Findings
 
 MOST_MEMORY = 2048.0
 """MiB."""
@@ -219,14 +219,19 @@ def row(stage: Stage) -> tuple[Cell, ...]:
 
 def measure(found: Findings, rounds: int) -> None:
     """1, 5 and 20 sessions over the WebSocket, five minutes each in ten rounds or more."""
-    arguments, threads = LoadArguments(minutes=min(rounds / 2, 5.0)), torch.get_num_threads()
+    _measure(found, LoadArguments(minutes=min(rounds / 2, 5.0)))
+
+
+def _measure(found: Findings, arguments: LoadArguments) -> None:
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         stages = apart(run_stages(arguments))
     finally:
         torch.set_num_threads(threads)
     found.table(f"Load, {arguments.minutes:g} minutes a stage", _COLUMNS, map(row, stages))
-    found.notes += (faults := [fault for stage in stages for fault in stage.faults])[:5]
+    faults = [fault for stage in stages for fault in stage.faults]
+    found.notes += [*faults[:20], *[f"… and {len(faults) - 20} more"] * (len(faults) > 20)]
     found.rule("load: faults", len(faults), 0)
     if memory := [stage.memory for stage in stages if stage.memory is not None]:
         found.rule("load: most memory (MiB)", max(memory), MOST_MEMORY)
@@ -234,13 +239,10 @@ def measure(found: Findings, rounds: int) -> None:
 
 def main(arguments: LoadArguments) -> int:
     """The results on standard output, faults after them; 1 if there are any."""
-    torch.set_num_threads(1)
-    stages = asyncio.run(run_stages(arguments))
-    print(f"**Load, {arguments.minutes:g} minutes a stage**\n")
-    print(markdown(_COLUMNS, map(row, stages)))
-    faults = [fault for stage in stages for fault in stage.faults]
-    print("\n".join([*faults[:20], *([f"… and {len(faults) - 20} more"] if faults[20:] else [])]))
-    return int(bool(faults))
+    found = Findings("load")
+    _measure(found, arguments)
+    print("\n".join([*found.tables, *found.notes]))
+    return int(bool(found.notes))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import unescape
 from http.cookiejar import CookieJar
 from typing import Any, TypeVar
@@ -29,7 +28,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from benchmarks.load_server import ROOT
-from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights, open_trained_run
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.files import lines_of
 from headwise.model.interface import KINDS, Head
 from headwise.viz_app.analysis.grid import make_grid
@@ -61,11 +60,7 @@ class Expected:
 
     def __init__(self, run: str) -> None:
         self.run: TrainedRun = open_trained_run(run)
-
-    @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """With the weights, read once."""
-        return load_weights(self.run, self.run.steps()[-1])
+        self._model = load_weights(self.run, self.run.steps()[-1]).model
 
     def head(self, session: int) -> Head:
         """That a session looks at: neighbours look at other kinds and heads."""
@@ -75,7 +70,7 @@ class Expected:
 
     def answer(self, session: int, head: Head, sentence: str) -> Answer:
         """What a session ought to show."""
-        trace = run_trace(self.checkpoint.model, self.run.tokenizers, sentence)
+        trace = run_trace(self._model, self.run.tokenizers, sentence)
         kind, layer, number = head
         weights = make_grid(trace, kind).apply(trace.attention[kind])[layer, number]
         return Answer(session, head, sentence, trace.target_text or NOTHING, weights)
@@ -146,7 +141,7 @@ class Session:
         self._cookies = CookieJar()
         self._query = ""
         self._field = ""
-        self._page: dict[Path, Delta] = {}
+        self.page: dict[Path, Delta] = {}
         self._pages: dict[str, str] = {}
 
     async def connect(self) -> None:
@@ -173,12 +168,12 @@ class Session:
 
     async def follow(self, run: str, sentence: str, **choices: str) -> Answer:
         """Follow such a link; the sentence may be too long for the address that the page gets."""
-        await self._run(self._link(run, sentence, choices))
+        await self.run(self._link(run, sentence, choices))
         return replace(self._answer(), sentence=sentence)
 
     def _link(self, run: str, sentence: str, choices: dict[str, str]) -> BackMsg:
         self._query = address_of(run, self.head, sentence, **choices)
-        message = self._rerun()
+        message = self.rerun()
         # The address is another one, as for who goes back in a browser.
         message.rerun_script.is_history_navigation = True
         return message
@@ -205,10 +200,10 @@ class Session:
         """Press a button of a row, by the key of the row, and wait for its panel."""
         element, panel = next(
             (delta.new_element.button_group, delta.fragment_id)
-            for delta in self._page.values()
+            for delta in self.page.values()
             if delta.new_element.button_group.id.rstrip().endswith(f"-{key}")
         )
-        message = self._rerun()
+        message = self.rerun()
         message.rerun_script.fragment_id = panel
         row = message.rerun_script.widget_states.widgets.add()
         row.id = element.id
@@ -217,23 +212,25 @@ class Session:
 
     async def go_to(self, page: str) -> None:
         """Open a page by its name in the address, and wait for it."""
-        message = self._rerun()
+        message = self.rerun()
         message.rerun_script.page_script_hash = self._pages[page]
         await self._rest(message)
 
     async def _rest(self, message: BackMsg) -> None:
         """Wait until a message's script has run; ValueError if the page shows an exception."""
-        await self._run(message)
+        await self.run(message)
         if problems := self._answer().problems:
             raise ValueError(f"the page shows {problems[0]}")
 
-    async def _run(self, message: BackMsg) -> None:
+    async def run(self, message: BackMsg) -> None:
+        """Send a message, and wait until its script has run to its end."""
         await self.socket.send(message.SerializeToString())
         async with asyncio.timeout(self.patience):
             while not await self._take():
                 pass
 
-    def _rerun(self) -> BackMsg:
+    def rerun(self) -> BackMsg:
+        """Return a message that asks for the page anew."""
         message = BackMsg()
         state = message.rerun_script
         state.query_string = self._query
@@ -242,7 +239,7 @@ class Session:
         return message
 
     async def _send(self, sentence: str) -> None:
-        message = self._rerun()
+        message = self.rerun()
         field = message.rerun_script.widget_states.widgets.add()
         field.id, field.string_value = self._field, sentence
         await self.socket.send(message.SerializeToString())
@@ -271,9 +268,9 @@ class Session:
                 pages = message.navigation.app_pages
                 self._pages = {page.url_pathname: page.page_script_hash for page in pages}
             case "new_session":
-                self._page.clear()
+                self.page.clear()
             case "delta":
-                self._page[tuple(message.metadata.delta_path)] = message.delta
+                self.page[tuple(message.metadata.delta_path)] = message.delta
             case "page_info_changed":
                 self._query = message.page_info_changed.query_string
             case "script_finished":
@@ -282,17 +279,18 @@ class Session:
                 raise ValueError("the server refers to a message that this session has not")
         return False
 
-    def _elements(self) -> Iterator[tuple[Path, str, Element]]:
-        for path, delta in self._page.items():
+    def elements(self) -> Iterator[tuple[Path, str, Element]]:
+        """Return what stands on the page: where, of which type, and itself."""
+        for path, delta in self.page.items():
             if delta.WhichOneof("type") == "new_element":
                 yield path, delta.new_element.WhichOneof("type") or "", delta.new_element
 
     def _answer(self) -> Answer:
         block = next(
-            (p for p, d in self._page.items() if d.add_block.id.endswith("-translation")), None
+            (p for p, d in self.page.items() if d.add_block.id.endswith("-translation")), None
         )
         translation, weights, problems = None, None, []
-        for path, kind, element in self._elements():
+        for path, kind, element in self.elements():
             if kind == "exception":
                 problems.append(f"{element.exception.type}: {element.exception.message}")
             elif kind == "alert":

@@ -37,27 +37,25 @@ class Traffic:
         self.others = 0
         """Bytes of HTTP since then, those of the program itself left out."""
         self._page = page
-        self._program: set[str] = set()
+        program = set[str]()
+
+        def take(event: Mapping[str, Any]) -> None:
+            data, is_binary = event["response"]["payloadData"], event["response"]["opcode"] == 2
+            self.messages.append(read(base64.b64decode(data) if is_binary else data.encode()))
+
+        def note(event: Mapping[str, Any]) -> None:
+            if event["type"] in _PROGRAM:
+                program.add(event["requestId"])
+
+        def add(event: Mapping[str, Any]) -> None:
+            if event["requestId"] not in program:
+                self.others += round(event["encodedDataLength"])
+
         session = page.context.new_cdp_session(page)
-        session.on("Network.webSocketFrameReceived", self._take)
-        session.on("Network.responseReceived", self._note)
-        session.on("Network.loadingFinished", self._add)
+        session.on("Network.webSocketFrameReceived", take)
+        session.on("Network.responseReceived", note)
+        session.on("Network.loadingFinished", add)
         session.send("Network.enable")
-
-    def _take(self, event: Mapping[str, Any]) -> None:
-        frame = event["response"]
-        data: str = frame["payloadData"]
-        self.messages.append(
-            read(base64.b64decode(data) if frame["opcode"] == 2 else data.encode())
-        )
-
-    def _note(self, event: Mapping[str, Any]) -> None:
-        if event["type"] in _PROGRAM:
-            self._program.add(event["requestId"])
-
-    def _add(self, event: Mapping[str, Any]) -> None:
-        if event["requestId"] not in self._program:
-            self.others += round(event["encodedDataLength"])
 
     def clear(self) -> None:
         """Begin anew."""

@@ -14,10 +14,12 @@ import doctest
 import io
 import json
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import plotly.graph_objects as go
@@ -122,22 +124,11 @@ def given_by(example: doctest.Example, names: dict[str, Any]) -> str:
         if value is not None:
             print(repr(value), file=printed)
 
-    with contextlib.redirect_stdout(printed), _display(display):
+    with contextlib.redirect_stdout(printed), patch.object(sys, "displayhook", display):
         for statement in ast.parse(example.source).body:
             single = ast.Interactive([statement])
             exec(compile(single, "<printed>", "single"), names)
     return printed.getvalue()
-
-
-@contextlib.contextmanager
-def _display(hook: Any) -> Iterator[None]:
-    import sys
-
-    before, sys.displayhook = sys.displayhook, hook
-    try:
-        yield
-    finally:
-        sys.displayhook = before
 
 
 def _write_page(page: Path) -> None:

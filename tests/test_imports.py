@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.imports import DRAWN, FILES, PAGES, ROOT, SECTIONS, all_imports, imports_of, within
+from tests.imports import DRAWN, FILES, PAGES, ROOT, SECTIONS, all_imports, within
 
 
 @pytest.mark.parametrize("name", ["model", "viz_app"])
@@ -39,27 +39,6 @@ ABILITIES = within(
 )
 COMPUTE = ABILITIES - SECTIONS
 """Files of abilities: sections draw, and all others compute."""
-
-
-@pytest.mark.parametrize(
-    ("line", "file", "expected"),
-    [
-        ("import a.b", "viz_app/x.py", {"a.b"}),
-        ("import a as b, c", "viz_app/x.py", {"a", "c"}),
-        ("from a import b", "viz_app/x.py", {"a", "a.b"}),
-        ("from . import b", "viz_app/y/x.py", {"headwise.viz_app.y", "headwise.viz_app.y.b"}),
-        (
-            "from .b import c",
-            "viz_app/y/__init__.py",
-            {"headwise.viz_app.y.b", "headwise.viz_app.y.b.c"},
-        ),
-        ("from ..b import c", "viz_app/y/x.py", {"headwise.viz_app.b", "headwise.viz_app.b.c"}),
-        ("def f():\n    import a", "viz_app/x.py", {"a"}),
-        ("if TYPE_CHECKING:\n    import a", "viz_app/x.py", {"a"}),
-    ],
-)
-def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
-    assert set(imports_of(line, file)) == expected
 
 
 @pytest.mark.parametrize(
@@ -193,14 +172,6 @@ def test_no_page_knows_another_page() -> None:
         assert importers(f"{package}.choices") - own <= {"viz_app/session/state.py"}
         session = within(importers(package), "viz_app/session/")
         assert session <= {"viz_app/session/state.py"}
-
-
-@pytest.mark.parametrize(
-    "module", ["torch", "plotly", "streamlit", "headwise.model", "headwise.viz_app.session"]
-)
-def test_these_modules_are_imported_somewhere(module: str) -> None:
-    """Else the tests above would look for names that nobody uses."""
-    assert importers(module)
 
 
 @pytest.mark.parametrize(

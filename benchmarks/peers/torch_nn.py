@@ -31,13 +31,12 @@ class TorchTransformer(nn.Module):
         self.table = copy.deepcopy(ours.encoder.embedding.table)
         positions = sinusoidal_positions(config.max_length, config.d_model)
         self.register_buffer("positions", positions, persistent=False)
+        # Custom ones, since its own end with a norm.
+        encoder = nn.TransformerEncoderLayer(**settings)
+        decoder = nn.TransformerDecoderLayer(**settings)
         self.body = nn.Transformer(
-            custom_encoder=nn.TransformerEncoder(
-                nn.TransformerEncoderLayer(**settings), config.n_encoder_layers
-            ),
-            custom_decoder=nn.TransformerDecoder(
-                nn.TransformerDecoderLayer(**settings), config.n_decoder_layers
-            ),
+            custom_encoder=nn.TransformerEncoder(encoder, config.n_encoder_layers),
+            custom_decoder=nn.TransformerDecoder(decoder, config.n_decoder_layers),
             **settings,
         )
         self.unembedding = nn.Linear(config.d_model, config.target_vocab_size)

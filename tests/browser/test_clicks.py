@@ -107,23 +107,6 @@ def test_a_cell_of_a_patch_and_a_list_write_the_translation_anew(app: App) -> No
     expect(anew).to_have_count(0)
 
 
-def test_a_ranking_goes_to_its_top_and_keeps_the_chosen_head_in_view(app: App) -> None:
-    app.open("/heads", q=BRIEF, kind="encoder_self", layer=1, head=1)
-    shown = app.page.locator(".st-key-head_table .list")
-    expect(shown.locator("tr.chosen")).to_contain_text("Encoder self 1.1")
-    for order in ("smallest first", "largest first"):
-        shown.evaluate("list => { list.scrollTop = 200; }")
-        app.choose(heads_order=order)
-        expect(shown).to_have_js_property("scrollTop", 0)
-        assert shown.evaluate(
-            """list => {
-                const [frame, row] = [list, list.querySelector('.chosen')].map(
-                    (each) => each.getBoundingClientRect());
-                return row.top >= frame.top && row.bottom <= frame.bottom + 1;
-            }"""
-        )
-
-
 _TABLE = """key => {
     const [table] = visible(`.st-key-${key}-box .chart-table table`);
     return table && [...table.rows].map(row => [...row.cells].map(cell => cell.textContent));
@@ -146,16 +129,6 @@ def test_the_table_of_a_map_has_its_numbers_after_the_same_clicks(app: App, trac
         top, *rows = app.find(_TABLE, "large")
         assert top[1:] == token_labels(trace.keys_of(kind))
         assert (np.array([row[1:] for row in rows]) == "masked").tolist() == masked.tolist()
-    app.page.locator(".st-key-mosaic-box .chart-table summary").click()  # a table for each head
-    lists = app.page.locator(".st-key-mosaic-box .chart-table select")
-    assert lists.locator("option").count() == trace.attention["cross"][:, :, 0, 0].size
-    box, tools = (app.page.locator(f".st-key-mosaic-box{each}") for each in ("", " .chart-tools"))
-    assert tools.evaluate("e => e.clientWidth") <= box.evaluate("e => e.clientWidth")
-    lists.focus()
-    at_first = int(lists.input_value())
-    for place in (1, 2):  # it keeps the focus
-        app.page.keyboard.press("ArrowDown")
-        assert lists.input_value() == str(at_first + place)
     app.choose(kind="cross")
     app.expect(_NUMBERS, trace.attention["cross"][-1, 0], "large", tolerance=6e-5)
     table = app.page.locator(".st-key-large-box .chart-table")
@@ -189,12 +162,3 @@ def test_a_table_is_one_stop_for_the_keys(app: App) -> None:
     app.page.keyboard.press("Enter")
     expect(rows.first).to_have_attribute("aria-pressed", "true")
     expect(rows.first).to_be_focused()
-
-
-def test_where_heads_rest_follows_the_kind_that_is_chosen_above_it(app: App) -> None:
-    app.open(q=BRIEF, below="sinks", kind="cross")
-    heading = app.page.get_by_role("heading", name="Attention sinks of")
-    expect(heading).to_have_text("Attention sinks of cross-attention")
-    for kind, named in (("Encoder self", "encoder self"), ("Decoder self", "decoder self")):
-        app.choose(kind=kind)
-        expect(heading).to_have_text(f"Attention sinks of {named}-attention")

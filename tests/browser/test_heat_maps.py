@@ -15,7 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from headwise.model.interface import Head
 from headwise.viz_app.components.assets import SCRIPTS
-from headwise.viz_app.figures import heads, maps, parts
+from headwise.viz_app.figures import heads, maps
 from headwise.viz_app.figures.matrix import MapAxes
 from headwise.viz_app.figures.theme import DARK, LIGHT, Theme
 
@@ -116,11 +116,6 @@ def mosaic(random: np.random.Generator, theme: Theme) -> go.Figure:
     return heads.mosaic(weights, **names, theme=theme, selected=(1, 2))
 
 
-def vectors(random: np.random.Generator, theme: Theme) -> go.Figure:
-    cells = random.normal(size=(6, 11)).astype(np.float32)
-    return maps.vector_map(cells, labels=words(random, 6), limit=2.0, apart=(2, 5.0), theme=theme)
-
-
 def encoding(random: np.random.Generator, theme: Theme) -> go.Figure:
     return maps.encoding_map(random.uniform(-1, 1, (12, 10)), used=7, theme=theme)
 
@@ -143,30 +138,12 @@ def mask(random: np.random.Generator, theme: Theme) -> go.Figure:
     return maps.mask_map(np.tri(6, dtype=bool), **names, titles=("q", "k"), theme=theme)
 
 
-def account(random: np.random.Generator, theme: Theme) -> go.Figure:
-    cells = random.normal(size=(2, 3, 5))
-    names = {"columns": words(random, 5), "column_title": "token"}
-    return parts.heads_map(cells, **names, limit=2.0, column=1, theme=theme)
-
-
-def distances(random: np.random.Generator, theme: Theme) -> go.Figure:
-    values: Any = {kind: random.random((2, 4)) for kind in ("encoder_self", "cross")}
-    names: Any = {"encoder_self": "Encoder self", "cross": "Cross"}
-    return heads.distance_map(values, names=names, theme=theme, selected=Head("cross", 1, 2))
-
-
 def head_rows(random: np.random.Generator, theme: Theme) -> go.Figure:
     listed = [Head("cross", 0, 0), Head("cross", 0, 1), Head("encoder_self", 1, 0)]
     rows = heads.HeadRows(listed, list("abc"), random.random((3, 6)), [["said"] * 6] * 3)
     kinds: Any = {"encoder_self": "Encoder self", "cross": "Cross"}
     given: Any = {"measured": "entropy", "values": "share", "kinds": kinds}
     return heads.head_matrix(rows, steps=[0, 5, 50, 500, 1000, 2000], **given, theme=theme)
-
-
-def costs(random: np.random.Generator, theme: Theme) -> go.Figure:
-    values: Any = {kind: random.normal(size=(3, 2)) for kind in ("encoder_self", "cross")}
-    names: Any = {"encoder_self": "Encoder self", "cross": "Cross"}
-    return heads.cost_map(values, names=names, theme=theme, selected=Head("cross", 0, 1))
 
 
 def ratios(random: np.random.Generator, theme: Theme) -> go.Figure:
@@ -182,20 +159,8 @@ def shares(random: np.random.Generator, theme: Theme) -> go.Figure:
     return maps.share_map(cells, names=names, hover=names, **axes(random, 3, 7, theme))
 
 
-def scores(random: np.random.Generator, theme: Theme) -> go.Figure:
-    named: Any = {"rows": words(random, 4), "columns": words(random, 5), "titles": ("query", "key")}
-    return parts.score_map(random.normal(size=(4, 5)), **named, limit=2.5, theme=theme)
-
-
-def similarities(random: np.random.Generator, theme: Theme) -> go.Figure:
-    cells = random.uniform(-1, 1, (6, 6)).astype(np.float32)
-    return maps.similarity_map(cells, labels=words(random, 6), theme=theme)
-
-
-FIGURES = [
-    *(attention, difference, mosaic, vectors, encoding, stages, mask, account, distances),
-    *(head_rows, costs, ratios, shares, scores, similarities),
-]
+FIGURES = [attention, difference, mosaic, encoding, stages, mask, head_rows, ratios, shares]
+"""Of each kind of frame, scale, gap and label."""
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -237,7 +202,7 @@ def test_a_map_is_what_plotly_draws(sheet: Page, make: Any, seed: int) -> None:
     assert np.abs(pixels[y, x] - pixels[y, x + APART]).max() <= 3
 
 
-@pytest.mark.parametrize("make", [attention, difference, vectors, mask, stages, ratios])
+@pytest.mark.parametrize("make", [attention, difference, mask, stages, ratios])
 def test_the_mouse_reads_what_it_reads_in_plotly(sheet: Page, make: Any) -> None:
     random = np.random.default_rng(3)
     figure: go.Figure = make(random, LIGHT)

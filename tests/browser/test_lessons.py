@@ -123,22 +123,6 @@ def test_a_click_just_when_the_page_looks_for_news_is_answered(app: App) -> None
     app.expect_address(lesson_answer="0")
 
 
-def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(new_app: NewApp) -> None:
-    app = new_app(viewport={"width": 1280, "height": 800})
-    app.open("/", q=SENTENCE, lesson="rows")
-    opened_at(app, LESSONS["rows"], 1)
-    left, top, width, height = app.box(".st-key-lesson")
-    assert left >= 0
-    assert left + width <= 300
-    assert top + height <= 0.74 * 800
-    below = app.box(".stSidebar .st-key-run")[1]
-    assert top + height < below < top + height + 60
-    expect(app.page.locator(".st-key-large .heat_map image").first).to_be_in_viewport(ratio=0.9)
-    dimmed = "key => getComputedStyle(visible(`.st-key-${key}`)[0]).filter"
-    assert app.find(dimmed, "mosaic-box", wanted="grayscale(1)") == "grayscale(1)"
-    assert app.find(dimmed, "large-map") == "none"
-
-
 def test_a_click_that_drops_an_answer_is_seen_in_the_lesson(app: App) -> None:
     """Also a click that draws only the panel that it is in."""
     asked = {"training": "heads", "matrix_over": "sentence"}

@@ -15,7 +15,6 @@ from playwright.sync_api import expect
 
 from headwise.model.interface import KINDS, Kind
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
-from headwise.viz_app.analysis.rollout import rollout_of
 from tests.browser.driver import (
     NAMES,
     App,
@@ -32,8 +31,6 @@ pytestmark = pytest.mark.release
 SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."
 IN_PARTS = "The acrobats unbuttoned their waistcoats."
-GOTHIC = "xx" + "𐌰" * 21
-"""A word of more letters than a label has; most of them count twice in JavaScript."""
 ENDS = """paths => paths.map(path => {
     const boxes = [...path.ownerSVGElement.querySelectorAll('.token rect')].map(r => r.getBBox());
     const near = (a, b) => Math.abs(a - b) < 1;
@@ -49,7 +46,6 @@ ENDS = """paths => paths.map(path => {
 PLACES = "all => all.map(path => [path.dataset.query, path.dataset.key].map(Number))"
 WIDTHS = """all => all.map(path =>
     [+path.dataset.weight, +getComputedStyle(path).strokeWidth.replace('px', '')])"""
-COLOURS = "all => all.map(element => getComputedStyle(element).{})"
 WHERE = {"encoder_self": "left", "decoder_self": "right", "cross": "between"}
 
 
@@ -89,34 +85,6 @@ def test_lines_of_a_head_run_from_token_to_token(app: App, traced: Traced) -> No
             assert thick >= thin
             assert thick > thin or heavy - light < 0.01
         assert widths[-1][1] > 2 * widths[0][1]
-
-
-def test_lines_are_read_as_maps_are(app: App, traced: Traced) -> None:
-    """Here rolled out without special tokens, renormalised."""
-    trace = traced(IN_PARTS)
-    app.open(q=IN_PARTS, style="lines", show="rollout", renormalised="true", special="false")
-    grid = make_grid(trace, "cross", GridOptions(special=False, renormalised=True))
-    expect_lines(app, heavy_cells(grid.apply(rollout_of(trace, "cross", 2))))
-    expect_tokens(app, grid.columns, grid.rows)
-    expect(lines_locator(app, ".title")).to_have_text([grid.column_title, grid.row_title])
-
-
-def test_further_heads_have_colours_as_long_as_there_are_any(app: App, traced: Traced) -> None:
-    """The one that is shown already, named again, is not drawn twice."""
-    weights = traced(SHORT).attention["cross"]
-    layers, heads = weights.shape[:2]
-    every = [f"cross.{i + 1}.{h + 1}" for i in range(layers) for h in range(heads)]
-    app.open(q=SHORT, style="lines", layer=3, head=4, lines_of=every)
-    expect_lines(app, heavy_cells(weights[2, 3], *weights[0], weights[1, 0]))
-    names = ["3, head 4", "1, head 1", "1, head 2", "1, head 3", "1, head 4", "2, head 1"]
-    expect(lines_locator(app, ".name")).to_have_text([f"Cross, layer {name}" for name in names])
-    swatches = lines_locator(app, ".swatch").evaluate_all(COLOURS.format("backgroundColor"))
-    assert len(set(swatches)) == 6
-    for bundle, colour in enumerate(swatches):
-        paths = lines_locator(app, f'.all path[data-bundle="{bundle}"]')
-        assert set(paths.evaluate_all(COLOURS.format("stroke"))) == {colour}
-    said = "There are colours for 5 further heads; the first 5 are drawn."
-    app.page.get_by_text(said).wait_for()
 
 
 def test_lines_of_all_kinds_run_between_words_of_both_sides(app: App, traced: Traced) -> None:
@@ -224,10 +192,3 @@ def test_keyboard_reaches_tokens_and_a_new_sentence_forgets_the_chosen_one(
     app.type(BRIEF)
     expect_lines(app, heavy_cells(traced(BRIEF).attention["cross"][1, 1]))
     expect(lines_locator(app, ".pinned")).to_have_count(0)
-
-
-def test_long_tokens_are_cut_between_letters(app: App) -> None:
-    app.open(q=f"{GOTHIC} is here.", style="lines", units="words")
-    expect(lines_locator(app, ".token > text").first).to_have_text(GOTHIC[:21] + "…")
-    lines_locator(app, ".token").first.focus()
-    expect(lines_locator(app, ".status > b").first).to_have_text(GOTHIC)

@@ -7,7 +7,6 @@ All choices are made without a browser in ``tests/viz_app/pages/test_links.py``,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -166,22 +165,6 @@ def test_a_cell_lights_its_tokens_and_a_token_its_row_without_the_server(
     app.page.locator(".st-key-source_tokens button").nth(2).blur()
     app.expect(LIT, ["0 in all heads", "0 in the small map"])
     assert asked(sent) == []
-
-
-@pytest.mark.release
-@pytest.mark.parametrize(
-    ("kind", "lit"),
-    [
-        ("encoder_self", ["row 4", "column 4", "source 4", "2 in all heads", "2 in the small map"]),
-        ("decoder_self", ["source 4", "0 in all heads", "0 in the small map"]),
-    ],
-)
-def test_a_source_token_is_in_the_maps_of_the_source(
-    app: App, sent: list[bytes], kind: Literal["encoder_self", "decoder_self"], lit: list[str]
-) -> None:
-    app.choose(kind=kind)
-    app.page.locator(".st-key-source_tokens button").nth(4).hover()
-    app.expect(LIT, lit)
 
 
 def test_a_head_under_the_pointer_is_seen_large(app: App, sent: list[bytes]) -> None:

@@ -199,15 +199,3 @@ def test_tokens_move_from_checkpoint_to_checkpoint(app: App, run: TrainedRun) ->
         expect(app.page.locator(".stage .tip b")).to_contain_text(token)
     app.page.get_by_role("button", name="Play").click()
     expect(slider).to_have_attribute("aria-valuetext", f"step {steps[-1]:,}")
-
-
-def test_opening_the_section_many_times_draws_it_each_time(app: App) -> None:
-    """``new_app`` fails if the console has complained, of too many contexts for example."""
-    app.open("/model", run="copy", section="projection", q="a b c d")
-    for _ in range(10):
-        expect(app.page.locator(CANVAS)).to_have_attribute("data-view", re.compile("scale"))
-        app.choose(section="Embeddings")
-        app.page.locator(".st-key-tokens svg").first.wait_for()
-        expect(app.page.locator(CANVAS)).to_have_count(0)
-        app.choose(section="Projection")
-    app.page.locator(CANVAS).wait_for()

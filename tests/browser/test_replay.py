@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from benchmarks.traffic import read
-from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.theme import LIGHT, weight_colour
-from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.records.trace import Floats, Trace
-from tests.browser.driver import FRAMES, App, Motion, Traced, asked, rgb, short_label, step_label
+from tests.browser.driver import FRAMES, App, Motion, Traced, asked, rgb, step_label
 
 pytestmark = pytest.mark.release
 
@@ -116,19 +114,6 @@ def test_another_head_draws_no_other_part_of_the_page_again(app: App, traced: Tr
     assert not any(text in frame for frame in received), "the translation was drawn again"
     assert not any(b"Probability of" in frame for frame in received), "the step was drawn again"
     expect_step(app, trace, 1)
-
-
-def test_the_beam_that_is_looked_up_later_draws_no_chart_again(app: App) -> None:
-    received = app.frames("framereceived")
-    app.open(q=SHORT, below="steps")
-    app.page.get_by_text(re.compile("^A beam of 4 writes|^Greedy and beam disagree")).wait_for()
-    app.rest()
-    names = [read(frame).name for frame in received]
-    charts = [name for name in names if name.startswith("plotly_chart")]
-    maps = ["bidi_component large", "bidi_component mosaic"]
-    charts += [name for name in names if name in maps]
-    assert len(charts) > 2
-    assert sorted({*charts}) == sorted(charts)
 
 
 # Heads as they are played, read from the canvas pixel by pixel
@@ -237,42 +222,9 @@ def test_all_heads_are_played_without_a_word_to_the_server(
     assert pixels(app).shape[:2] == expected.shape[2:]
 
 
-def test_edges_of_a_step_are_walked_through_by_keys(app: App, run: TrainedRun, newest: int) -> None:
-    before = run.steps()[-2]
-    last, edges = (
-        composition(load_weights(run, at).model).strongest(30) for at in (newest, before)
-    )
-    app.open("/heads", q=BRIEF, edge_training="true")
-    player = shown(app.page, newest)
-    lines, stage = player.locator(".graph .hit"), player.locator(".graph")
-    expect(lines).to_have_count(len(last))
-    player.get_by_role("slider").press("ArrowLeft")
-    shown(app.page, before)
-    chosen = last[0].name  # drawn at every step
-    names = [edge.name for edge in edges]
-    expect(lines).to_have_count(len(edges) + (chosen not in names))
-    for edge in edges[:2]:
-        stage.press("ArrowDown")
-        ends = [short_label(head) for head in (edge.earlier, edge.later)]
-        expect(player.locator(".status")).to_contain_text(f"{ends[0]} → {edge.role} of {ends[1]}: ")
-    stage.press("Enter")
-    app.expect_address(edge=names[1])
-    shown(app.page, before)  # another edge is no other step
-    expect(lines).to_have_count(len(edges))
-
-
-@pytest.mark.parametrize(
-    ("page", "query"),
-    [
-        ("/training", {"training": "watch", "playing": "head"}),
-        ("/heads", {"edge_training": "true"}),
-    ],
-)
-def test_nothing_plays_where_the_system_asks_for_no_motion(
-    app: App, run: TrainedRun, page: str, query: dict[str, str]
-) -> None:
+def test_nothing_plays_where_the_system_asks_for_no_motion(app: App, run: TrainedRun) -> None:
     app.page.emulate_media(reduced_motion="reduce")
-    app.open(page, q=BRIEF, **query)
+    app.open("/training", q=BRIEF, training="watch", playing="head")
     player = app.page.locator(".player").first
     play, shown = player.locator(".play"), player.locator("output")
     expect(play).to_have_text("Next")

@@ -97,24 +97,6 @@ def test_a_picture_is_of_its_paper_without_marks_and_with_legible_letters(
 
 
 @pytest.mark.release
-def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_whole_title(
-    new_app: NewApp,
-) -> None:
-    app = new_app(color_scheme="dark")
-    app.open("/", q=SENTENCE, printed="85", special="false", renormalised="true")
-    app.expect_read("mosaic", f"{FRAMES}.length", 1)
-    picture = saved(app, "mosaic")
-    expect_printable(picture, "85")
-    assert {"weight (√ scale)", "0.5", "head 4", "layer 3"} <= words(picture)
-    app.expect_read("mosaic", "gd._fullData[2].visible", False)
-    title = app.read("large", "gd.layout.annotations[1].text").replace("<br>", " ")
-    picture = saved(app, "large")
-    lines = [each for each in picture.iter(f"{SVG}tspan") if each.text and each.text in title]
-    whole = [each.text for each in picture.iter(f"{SVG}text")]
-    assert title in (*whole, " ".join(str(each.text) for each in lines))
-
-
-@pytest.mark.release
 @pytest.mark.parametrize(
     ("path", "choices", "key", "name", "written"),
     [
@@ -123,23 +105,15 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
             *("cross-layer2-head1-checkpoint400", {"weight", "source (key)", "f ← a"}),
         ),
         (
-            *("/training", {"training": "watch"}, "player"),
-            *("cross-all-heads-checkpoint400", {"weight", "layer 2", "head 2"}),
-        ),
-        (
             *("/heads", {"heads": "feeds"}, "heads_graph", "edges-checkpoint400"),
             {"decoder", "self 2", "query", "key", "value"},
-        ),
-        (
-            *("/", {"style": "lines"}, "lines", "400-cross-layer2-head1-lines"),
-            {"source (key)", "f ← a", "Cross, layer 2, head 1"},
         ),
         (
             *("/model", {"section": "projection"}, "cloud", "400-source-PCA"),
             {"c", "in the sentence"},
         ),
     ],
-    ids=["one map", "all maps", "edges", "lines", "cloud"],
+    ids=["map", "edges", "cloud"],
 )
 def test_what_plotly_does_not_draw_is_saved_in_the_same_way(
     new_app: NewApp, path: str, choices: dict[str, str], key: str, name: str, written: set[str]
@@ -171,19 +145,6 @@ def expect_size_and_title(content: bytes, pixels: int, millimetres: float) -> No
     assert across == down == pytest.approx(pixels / millimetres * 1_000, abs=1)
     assert parts["iTXt"].startswith(b"Title\0")
     assert parts["iTXt"].decode().endswith(" · Headwise")
-
-
-@pytest.mark.release
-def test_a_png_has_its_size_on_paper_and_says_which_head_run_and_step_it_shows(app: App) -> None:
-    app.open(run="copy", step=400, q="c a f", layer=2, head=1, printed="85", pictures="png")
-    app.expect_labels("large", "x", ["c", "a", "f", "</s>"])
-    file = app.download(app.page.locator(".st-key-large-box .chart-tools .save"))
-    assert file.suggested_filename == "headwise-copy-400-cross-layer2-head1.png"
-    content = Path(file.path()).read_bytes()
-    width = int.from_bytes(content[16:20], "big")
-    expect_size_and_title(content, width, width / 3 / (printed_width(85) / 85))
-    caption = "cross, layer 2, head 1 · run copy, step 400 · Headwise"
-    assert caption in chunks(content)["iTXt"].decode()
 
 
 def test_citation_and_downloads_are_of_the_trace(

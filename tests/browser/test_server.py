@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
-from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
-from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Delta_pb2 import Delta
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosedError
-from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Origin, Subprotocol
 
 from benchmarks.load_server import APP, ROOT
+from benchmarks.load_session import apart, connected
+from headwise.model.interface import Head
 from tests.browser.conftest import PORT
 from tests.browser.driver import NewApp
 
@@ -83,7 +78,6 @@ def test_started_from_any_folder_it_listens_on_this_machine_only(
 
 # What visitors are told who send what no page sends
 
-PATIENCE = 60.0
 WIDGETS = [
     "sentence",
     *(
@@ -98,51 +92,7 @@ FORGED = {
     "bytes_value": b"\x00",
     "int_array_value": [99, -1],
 }
-
-
-@contextmanager
-def session(address: str) -> Iterator[ClientConnection]:
-    """A connection as a browser has it."""
-    cookies = CookieJar()
-    build_opener(HTTPCookieProcessor(cookies)).open(f"{address}/_stcore/health").close()
-    kept = "; ".join(f"{cookie.name}={cookie.value}" for cookie in cookies)
-    with connect(
-        address.replace("http", "ws", 1) + "/_stcore/stream",
-        subprotocols=[Subprotocol("streamlit")],
-        origin=Origin(address),
-        additional_headers={"Cookie": kept} if kept else None,
-        max_size=None,
-        proxy=None,
-    ) as socket:
-        yield socket
-
-
-def ask() -> BackMsg:
-    """A message that asks for the page."""
-    message = BackMsg()
-    message.rerun_script.query_string = "q=I+am+hungry."
-    return message
-
-
-def answer(socket: ClientConnection, message: BackMsg) -> list[Delta]:
-    """Send a message, and return what is drawn until its script has run."""
-    socket.send(message.SerializeToString())
-    drawn = []
-    until = time.monotonic() + PATIENCE
-    while True:
-        received = ForwardMsg.FromString(socket.recv(until - time.monotonic(), decode=False))
-        if received.WhichOneof("type") == "delta":
-            drawn.append(received.delta)
-        if received.WhichOneof("type") == "script_finished":
-            return drawn
-
-
-def id_of(drawn: list[Delta], key: str) -> str:
-    """The id of the widget with this key."""
-    elements = [delta.new_element for delta in drawn]
-    widgets = [getattr(element, element.WhichOneof("type") or "", None) for element in elements]
-    (found,) = {each.id for each in widgets if getattr(each, "id", "").endswith(f"-{key}")}
-    return str(found)
+HEAD = Head("cross", 0, 0)
 
 
 @pytest.fixture
@@ -150,19 +100,31 @@ def failing_address(start: Callable[[Sequence[str]], str]) -> str:
     return start((*APP, *PORT))
 
 
+async def forged_page(address: str, key: str, field: str) -> list[Delta]:
+    """Send a value that is none of a widget; return what is then drawn."""
+    async with connected(0, HEAD, address) as session:
+        await session.follow("en-es", "I am hungry.")
+        [id_] = {
+            getattr(getattr(element, kind), "id", "")
+            for _, kind, element in session.elements()
+            if getattr(getattr(element, kind), "id", "").endswith(f"-{key}")
+        }
+        message = session.rerun()
+        forged = message.rerun_script.widget_states.widgets.add()
+        forged.id = id_
+        if field == "int_array_value":
+            forged.int_array_value.data.extend(FORGED[field])
+        else:
+            setattr(forged, field, FORGED[field])
+        await session.run(message)
+        return [*session.page.values()]
+
+
 @pytest.mark.parametrize("key", WIDGETS)
 def test_forged_values_are_answered_in_words(failing_address: str, key: str) -> None:
     told = []
-    for field, value in FORGED.items():
-        with session(failing_address) as socket:
-            message = ask()
-            forged = message.rerun_script.widget_states.widgets.add()
-            forged.id = id_of(answer(socket, ask()), key)
-            if isinstance(value, list):
-                forged.int_array_value.data.extend(value)
-            else:
-                setattr(forged, field, value)
-            drawn = answer(socket, message)
+    for field in FORGED:
+        drawn = apart(forged_page(failing_address, key, field))
         shown = [delta.new_element.exception for delta in drawn]
         told += [exception.message for exception in shown if exception.message]
         assert all(not exception.stack_trace for exception in shown)
@@ -176,10 +138,13 @@ def test_forged_values_are_answered_in_words(failing_address: str, key: str) -> 
 @pytest.mark.release
 @pytest.mark.parametrize("content", [b"\xff\xff", "a text"])
 def test_what_is_no_message_ends_the_connection(failing_address: str, content: bytes | str) -> None:
-    with session(failing_address) as socket:
-        answer(socket, ask())
-        socket.send(content)
-        with pytest.raises(ConnectionClosedError):
-            list(iter(lambda: socket.recv(PATIENCE), None))
-    with session(failing_address) as socket:
-        assert answer(socket, ask())
+    async def send() -> None:
+        async with connected(0, HEAD, failing_address) as session:
+            await session.follow("en-es", "I am hungry.")
+            await session.socket.send(content)
+            with pytest.raises(ConnectionClosedError):
+                [_ async for _ in session.socket]
+        async with connected(0, HEAD, failing_address) as session:
+            assert (await session.follow("en-es", "I am hungry.")).translation
+
+    apart(send())

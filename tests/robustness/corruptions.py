@@ -26,78 +26,49 @@ _VALUES: tuple[Any, ...] = (
 )
 
 
-def _places(content: bytes, rng: random.Random, most: int = 64) -> tuple[int, int]:
-    start = rng.randrange(len(content))
-    return start, min(start + rng.randint(1, most), len(content))
-
-
-def _flip(content: bytes, rng: random.Random) -> bytes:
-    changed = bytearray(content)
-    for _ in range(rng.choice((1, 1, 1, 2, 8))):
-        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
-    return bytes(changed)
-
-
-def _overwrite(content: bytes, rng: random.Random) -> bytes:
-    start, stop = _places(content, rng, 9)
-    return content[:start] + rng.randbytes(stop - start) + content[stop:]
-
-
-def _truncate(content: bytes, rng: random.Random) -> bytes:
-    length = rng.choice((0, 1, 8, len(content) - 1, rng.randrange(len(content))))
-    return content[:length]
-
-
-def _delete(content: bytes, rng: random.Random) -> bytes:
-    start, stop = _places(content, rng)
-    return content[:start] + content[stop:]
-
-
-def _insert(content: bytes, rng: random.Random) -> bytes:
-    start, _ = _places(content, rng)
-    odd = (b"\0", b"\n", b"\xff", b"\xed\xa0\x80", b"{", b'"', b"\\", b"\xef\xbb\xbf", b",0")
-    new = rng.choice((*odd, rng.randbytes(rng.randint(1, 64))))
-    return content[:start] + new + content[start:]
-
-
-def _append(content: bytes, rng: random.Random) -> bytes:
-    return content + rng.choice((b"\0", b"\n", b"{}", b"x\n", content, rng.randbytes(64)))
-
-
-def _swap(content: bytes, rng: random.Random) -> bytes:
-    size = rng.randint(1, max(1, len(content) // 3))
-    first = rng.randrange(max(1, len(content) - 2 * size))
-    second = first + size + rng.randrange(max(1, len(content) - first - 2 * size))
-    return (
-        content[:first]
-        + content[second : second + size]
-        + content[first + size : second]
-        + content[first : first + size]
-        + content[second + size :]
-    )
-
-
-def _zero(content: bytes, rng: random.Random) -> bytes:
-    start, stop = _places(content, rng, rng.choice((8, 512, len(content))))
-    return content[:start] + bytes(stop - start) + content[stop:]
-
-
-def _length(content: bytes, rng: random.Random) -> bytes:
-    """Other first eight bytes: the length of a safetensors header."""
-    length = rng.choice((0, 1, 2**31, 2**62, 2**64 - 1, len(content), rng.randrange(2**20)))
-    return length.to_bytes(8, "little") + content[8:]
-
-
-_OF_BYTES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    *(_flip, _flip, _overwrite, _truncate, _delete),
-    *(_insert, _append, _swap, _zero, _length),
-)
+_BYTES = ("flip", "flip", "overwrite", "truncate", "delete", "insert", "append")
+_BYTES += ("swap", "zero", "length")
+_ODD = (b"\0", b"\n", b"\xff", b"\xed\xa0\x80", b"{", b'"', b"\\", b"\xef\xbb\xbf", b",0")
 
 
 def of_bytes(content: bytes, rng: random.Random) -> Corruption:
-    """Change some bytes of any file."""
-    how = rng.choice(_OF_BYTES)
-    return how.__name__[1:], how(content, rng)
+    """Change some bytes of any file that has some."""
+    how, size = rng.choice(_BYTES), len(content)
+    start = rng.randrange(size)
+    stop = min(start + rng.randint(1, 64), size)
+    before, within, after = content[:start], content[start:stop], content[stop:]
+    match how:
+        case "flip":
+            flipped = bytearray(content)
+            for _ in range(rng.choice((1, 1, 1, 2, 8))):
+                flipped[rng.randrange(size)] ^= 1 << rng.randrange(8)
+            changed = bytes(flipped)
+        case "overwrite":
+            changed = before + rng.randbytes(min(9, len(within))) + within[9:] + after
+        case "truncate":
+            changed = content[: rng.choice((0, 1, 8, size - 1, start))]
+        case "delete":
+            changed = before + after
+        case "insert":
+            changed = before + rng.choice((*_ODD, rng.randbytes(len(within)))) + within + after
+        case "append":
+            changed = content + rng.choice(
+                (b"\0", b"\n", b"{}", b"x\n", content, rng.randbytes(64))
+            )
+        case "swap":  # a part and as long a part of what follows it
+            length = min(rng.randint(1, max(1, size // 3)), len(content[start:]) // 2)
+            at = rng.randint(start + length, size - length)
+            first, second = content[start : start + length], content[at : at + length]
+            changed = (
+                before + second + content[start + length : at] + first + content[at + length :]
+            )
+        case "zero":
+            length = min(rng.randint(1, rng.choice((8, 512, size))), size - start)
+            changed = before + bytes(length) + content[start + length :]
+        case _:  # the length of a safetensors header
+            length = rng.choice((0, 1, 2**31, 2**62, 2**64 - 1, size, rng.randrange(2**20)))
+            changed = length.to_bytes(8, "little") + content[8:]
+    return how, changed
 
 
 def _holders(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -165,6 +165,10 @@ def _added(count: int, text: str = "<x{}>") -> list[dict[str, Any]]:
     return [{"id": 1_000 + i, "content": text.format(i)} | plain for i in range(count)]
 
 
+def _vocabulary(count: int, first: int = 0) -> Damage:
+    return _written(lambda: json.dumps({f"<z{i}>": first + i for i in range(count)}).encode())
+
+
 _LISTS = b"[" + b"[]," * 100_000 + b"[]]"
 _OF_JSON: dict[str, Damage] = {
     "100,000 empty lists": _written(lambda: _LISTS),
@@ -284,23 +288,11 @@ _OTHERS: dict[tuple[str, str, str], Damage] = {
         trainable_token_indices=[10**8]
     ),
     ("adapter", "adapter_model.safetensors", "15 GB more"): _sparse(15 * 2**30),
-    ("tutorial", "model.pt", "a view of 4 GB"): _saved(lambda: {"a": torch.ones(1).expand(10**9)}),
-    ("tutorial", "model.pt", "before 1.6: a view of 4 GB"): _saved(
-        lambda: {"a": torch.ones(1).expand(10**9)}, old=True
-    ),
     ("tutorial", "model.pt", "a zip of 300 MB in 300 KB"): _saved(
         lambda: {"a": torch.zeros(75 * 10**6)}, deflated=True
     ),
     ("tutorial", "model.pt", "a tensor of 800 MB that fits nowhere"): _saved(
         lambda: tutorial_model().state_dict() | {"a": torch.zeros(2 * 10**8)}
-    ),
-    ("tutorial", "model.pt", "500 MB of bytes"): _saved(lambda: {"a": _Bytes()}),
-    ("tutorial", "model.pt", "before 1.6: 500 MB of bytes"): _saved(
-        lambda: {"a": _Bytes()}, old=True
-    ),
-    ("tutorial", "model.pt", "3 million numbers"): _saved(lambda: {"a": [*range(3_000_000)]}),
-    ("tutorial", "model.pt", "before 1.6: 3 million numbers"): _saved(
-        lambda: {"a": [*range(3_000_000)]}, old=True
     ),
     ("tutorial", "model.pt", "mappings with 2^60 paths"): _saved(_laughs),
     ("tutorial", "model.pt", "15 GB of nothing"): _sparse(15 * 2**30),
@@ -320,15 +312,9 @@ _OTHERS: dict[tuple[str, str, str], Damage] = {
     ("t5", "model.safetensors", "15 GB more"): _sparse(15 * 2**30),
     ("t5", "model.safetensors", "10,000 tensors"): _written(partial(_many_tensors, 10_000)),
     ("t5", "model.safetensors", "a million tensors"): _written(partial(_many_tensors, 1_000_000)),
-    ("m2m_100", "added_tokens.json", "300,000 added tokens"): _written(
-        lambda: json.dumps({f"<z{i}>": 1_000 + i for i in range(300_000)}).encode()
-    ),
-    ("m2m_100", "vocab.json", "500,000 tokens"): _written(
-        lambda: json.dumps({f"<z{i}>": i for i in range(500_000)}).encode()
-    ),
-    ("m2m_100", "vocab.json", "20,000 tokens"): _written(
-        lambda: json.dumps({f"<z{i}>": i for i in range(20_000)}).encode()
-    ),
+    ("m2m_100", "added_tokens.json", "300,000 added tokens"): _vocabulary(300_000, first=1_000),
+    ("m2m_100", "vocab.json", "500,000 tokens"): _vocabulary(500_000),
+    ("m2m_100", "vocab.json", "20,000 tokens"): _vocabulary(20_000),
     ("bert2bert", "vocab.txt", "8 million lines"): _repeated(b"a\n", 8_000_000),
     ("bart", "merges.txt", "8 million lines"): _repeated(b"a b\n", 4_000_000),
     ("m2m_100", "sentencepiece.bpe.model", "8 million tokens"): _written(
@@ -338,6 +324,16 @@ _OTHERS: dict[tuple[str, str, str], Damage] = {
         lambda: b"".join(b"\n\n\n\x08%08d" % i for i in range(500_000))
     ),
 }
+_PICKLED: dict[str, Callable[[], Any]] = {
+    "a view of 4 GB": lambda: torch.ones(1).expand(10**9),
+    "500 MB of bytes": _Bytes,
+    "3 million numbers": lambda: [*range(3_000_000)],
+}
+for _name, _make in _PICKLED.items():
+    for _before, _old in (("", False), ("before 1.6: ", True)):
+        _OTHERS["tutorial", "model.pt", f"{_before}{_name}"] = _saved(
+            lambda make=_make: {"a": make()}, old=_old
+        )
 QUICK = (
     "bpe/run.json: 200,000 empty lists as milestones",
     "bpe/counts.json: 2 million empty lists",

@@ -53,19 +53,6 @@ class KillArguments:
     """Seed of the moments."""
 
 
-def start(root: Path) -> subprocess.Popen[bytes]:
-    """Begin the training, or resume it."""
-    milestones = tuple(range(0, _STEPS, 6))
-    changes = {"steps": _STEPS, "accumulate": 1, "milestones": milestones, "resume_every": 2}
-    return start_training(replace(tiny_training(root, **changes), run=_RUN), ["--resume"])
-
-
-def wait_for_writer(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Wait until the training has locked its folder, or has ended."""
-    while process.poll() is None and not has_writer(folder):
-        time.sleep(0.02)
-
-
 def check(root: Path) -> str:
     """Read everything in the run's folder as the programs do; return how far the training was."""
     folder = root / _RUN
@@ -100,21 +87,17 @@ def end_of(root: Path) -> Content:
     return end
 
 
-def undisturbed(root: Path) -> tuple[Content, float]:
-    """Train to the end; return the content, and the seconds from locking the folder to the end."""
-    process = start(root)
-    wait_for_writer(process, root / _RUN)
+def train(root: Path, delay: float = 600.0) -> tuple[bool, float]:
+    """Begin the training, or resume it, and kill it some seconds after it locked its folder.
+
+    Returns whether it was killed before its end, and the seconds from that moment on.
+    """
+    milestones = tuple(range(0, _STEPS, 6))
+    changes = {"steps": _STEPS, "accumulate": 1, "milestones": milestones, "resume_every": 2}
+    process = start_training(replace(tiny_training(root, **changes), run=_RUN), ["--resume"])
+    while process.poll() is None and not has_writer(root / _RUN):
+        time.sleep(0.02)
     began = time.monotonic()
-    _, errors = process.communicate()
-    if process.returncode:
-        raise RuntimeError(errors.decode(errors="replace"))
-    return end_of(root), time.monotonic() - began
-
-
-def kill_once(root: Path, delay: float) -> bool:
-    """Start or resume, and kill after ``delay`` seconds; return False if it had ended before."""
-    process = start(root)
-    wait_for_writer(process, root / _RUN)
     try:
         _, errors = process.communicate(timeout=delay)
     except subprocess.TimeoutExpired:
@@ -122,46 +105,40 @@ def kill_once(root: Path, delay: float) -> bool:
         _, errors = process.communicate()
     if process.returncode not in (0, -signal.SIGKILL):
         raise RuntimeError(errors.decode(errors="replace"))
-    return process.returncode != 0
-
-
-def compare(root: Path, expected: Content) -> list[str]:
-    """List what differs from an undisturbed training."""
-    found = end_of(root)
-    return sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
+    return process.returncode != 0, time.monotonic() - began
 
 
 def main(arguments: KillArguments) -> list[str]:
     """Kill as often as the arguments say; return a line for each failure."""
-    rng, wrong, where = random.Random(arguments.seed), [], Counter[str]()
-    ends = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        expected, seconds = undisturbed(Path(scratch) / "undisturbed")
+    rng, wrong, where = random.Random(arguments.seed), list[str](), Counter[str]()
+    kills = ends = 0
+    with tempfile.TemporaryDirectory() as scratch, tqdm(total=arguments.times) as progress:
+        _, seconds = train(Path(scratch, "undisturbed"))
+        expected = end_of(Path(scratch, "undisturbed"))
         print(f"undisturbed: {seconds:.1f} s from locking the folder to the end")
-        root, kills = Path(scratch) / "killed", 0
-        with tqdm(total=arguments.times, unit="kill") as progress:
-            while True:
-                last = kills == arguments.times
-                delay = 600.0 if last else rng.uniform(0, 2 * seconds / _KILLS_A_TRAINING)
-                try:
-                    killed = kill_once(root, delay)
-                    place = check(root)
-                    if not killed:
-                        ends += 1
-                        wrong += [f"kill {kills}: {n} differs" for n in compare(root, expected)]
-                except Exception as error:
-                    wrong.append(f"kill {kills + 1}, after {delay:.3f} s: {error!r}")
-                    killed, place = True, "unreadable"
-                    shutil.rmtree(root, ignore_errors=True)
-                if last:
-                    break
-                if killed:
-                    kills += 1
-                    where[place] += 1
-                    progress.update()
-                else:
-                    shutil.rmtree(root)
-    print(f"{arguments.times} kills, {ends} trainings reached their end and were compared")
+        root, is_last = Path(scratch, "killed"), False
+        while not is_last:
+            is_last = kills == arguments.times
+            delay = 600.0 if is_last else rng.uniform(0, 2 * seconds / _KILLS_A_TRAINING)
+            try:
+                killed, _ = train(root, delay)
+                place = check(root)
+                found = {} if killed else end_of(root)
+            except Exception as error:
+                wrong.append(f"kill {kills + 1}, after {delay:.3f} s: {error!r}")
+                killed, place = True, "unreadable"
+                shutil.rmtree(root, ignore_errors=True)
+            if killed:
+                kills += 1
+                where[place] += 1
+                progress.update()
+                continue
+            ends += 1
+            names = {*found, *expected}
+            differing = sorted(name for name in names if found.get(name) != expected.get(name))
+            wrong += [f"kill {kills}: {name} differs" for name in differing]
+            shutil.rmtree(root)
+    print(f"{kills} kills, {ends} trainings reached their end and were compared")
     for place, count in sorted(where.items()):
         print(f"{count:4} killed {place}")
     print("\n".join(wrong) or "every file was readable each time, every end the same")
