@@ -110,22 +110,6 @@ def test_only_scores_and_weights_need_the_explicit_formula(
     assert fused.called == (name not in ("scores", "weights"))
 
 
-def test_training_on_a_cpu_has_the_gradients_of_the_fused_kernel(
-    attention: MultiHeadAttention, x: Tensor, fused: Mock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gradients = []
-    for formula in (True, False):
-        if not formula:
-            monkeypatch.setattr("headwise.model.attention.trains_on_cpu", lambda query: False)
-        attention.zero_grad()
-        attention(x, x, mask=causal_mask(x.shape[1], x.shape[1])).square().sum().backward()
-        assert fused.called is not formula
-        gradients.append({name: p.grad for name, p in attention.named_parameters()})
-    largest = max(float(gradient.abs().max()) for gradient in gradients[1].values())
-    for name, gradient in gradients[0].items():
-        assert_near(gradient, gradients[1][name], size=largest, operations=PASS)
-
-
 # Masks
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -150,13 +149,6 @@ def test_a_number_without_decimals_names_the_same_configuration(run: TrainedRun)
     load_weights(replace(run, info=replace(run.info, model=decimal)), 7)
 
 
-@pytest.mark.parametrize("more", range(8))
-def test_a_rewritten_file_may_have_a_header_of_any_length(run: TrainedRun, more: int) -> None:
-    """It is filled up to a multiple of eight bytes. Those below are refused for their change."""
-    forge(run, 5, lambda _, header: header.update(said="x" * more))
-    load_weights(run, 5)
-
-
 def _four_less(tensors: dict[str, Tensor], _: Any) -> None:
     for side in ("decoder", "encoder"):
         for end in ("weight", "bias"):
@@ -207,32 +199,6 @@ def test_a_file_that_is_missing_truncated_or_has_a_flipped_bit_is_refused(run: T
         broken[place] ^= 1
         path.write_bytes(broken)
         refused(run, 5, "truncated, or not safetensors|altered or foreign|restore the file")
-
-
-def test_a_type_that_torch_does_not_have_is_refused(run: TrainedRun) -> None:
-    path = weights_path(run.folder, 5)
-    header, tensors = split(path.read_bytes())
-    tensor = next(value for name, value in header.items() if name != "__metadata__")
-    tensor |= {"dtype": "F8_E8M0", "shape": [*tensor["shape"], 2]}  # of one byte each
-    changed = json.dumps(header).encode()
-    path.write_bytes(len(changed).to_bytes(8, "little") + changed + tensors)
-    refused(run, 5, r"expected shape \(14,\), got \(14, 2\)")
-
-
-class Trap:
-    """Unpickling an instance creates a file."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (Path("unpickled"),)
-
-
-def test_a_pickle_in_disguise_is_never_opened(
-    run: TrainedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    weights_path(run.folder, 5).write_bytes(pickle.dumps(Trap()))
-    refused(run, 5, "truncated, or not safetensors")
-    assert not Path("unpickled").exists()
 
 
 def test_steps_are_those_of_weights_files(tmp_path: Path) -> None:
@@ -320,12 +286,6 @@ def test_sizes_beyond_the_limits_are_refused(run: TrainedRun, name: str) -> None
             run.folder / "run.json", lambda v, to=size: v["model"].update({"d_k": 7, name: to})
         )
         not_opened(run, rf"{name}: expected at most [\d,]+, got {str(size)[:20]}$")
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"null", b"\xff", b"[" * 9**6])
-def test_a_run_that_cannot_be_read_is_refused(run: TrainedRun, content: bytes) -> None:
-    (run.folder / "run.json").write_bytes(content)
-    not_opened(run, r"run\.json: ")
 
 
 def test_a_model_that_no_weights_file_belongs_to_is_refused(run: TrainedRun) -> None:

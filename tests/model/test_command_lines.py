@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from headwise.model.checkpoint import open_trained_run
-from headwise.model.train import describe_milestone
 from headwise.model.training.corpora import load_corpus
 from tests.commands import run_module
 from tests.model.tutorials import from_torch, tutorial_model
@@ -180,11 +179,3 @@ def test_what_cannot_be_written_is_noticed_before_data_are_read(
     ]:
         with pytest.raises(SystemExit, match=message):
             command("train", "--run", run, "--train", "nowhere.jsonl", "--checkpoints", root)
-
-
-def test_a_milestone_is_a_line_of_words() -> None:
-    row = {"step": 1500, "valid_loss": 2.34567, "train_sample_loss": 1.2, "bleu": 12.345}
-    assert describe_milestone(row | {"chrf": 40.0, "exact": 0.255}) == (
-        "milestone 1,500: valid loss 2.346, train sample loss 1.200, BLEU 12.3, chrF 40.0, exact "
-        "25.5%"
-    )

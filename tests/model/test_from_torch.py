@@ -19,12 +19,11 @@ import torch
 from torch import nn
 
 from headwise.model.checkpoint import load_weights, open_trained_run, write_info
-from headwise.model.config import BOS, EOS, PAD, UNK, TrainingConfig
+from headwise.model.config import TrainingConfig
 from headwise.model.decoding.translation import translate
 from headwise.model.files import CheckpointError
-from headwise.model.from_torch import FromTorchArguments, Parts, convert_from_torch
-from headwise.model.tokenizer import Tokenizer, WordTokenizer
-from headwise.model.torch_files import USUAL, SpecialNames, read_vocabularies
+from headwise.model.from_torch import FromTorchArguments, convert_from_torch
+from headwise.model.torch_files import USUAL, Parts, SpecialNames, read_vocabularies
 from tests.floats import PASS, rounding
 from tests.model.tutorials import (
     ENGLISH,
@@ -401,15 +400,3 @@ def test_tokens_that_cannot_be_typed_are_counted(given: Given) -> None:
     assert "cannot be typed" not in said
     target = open_trained_run("spaces", root=arguments.checkpoints).tokenizers.target
     assert target.tokens(target.encode("I  T-shirt. ")) == ["I", "<unk>"]
-
-
-@pytest.mark.parametrize("words", [["der", "hund"], ["der", "Hund"]])
-@pytest.mark.parametrize("at_spaces", [True, False])
-def test_a_given_vocabulary_survives_its_file(words: list[str], at_spaces: bool) -> None:
-    made = WordTokenizer.of([*words, "<", ">"], at_spaces=at_spaces)
-    again = Tokenizer.from_text(made.to_text())
-    assert isinstance(again, WordTokenizer)
-    assert again.to_text() == made.to_text()
-    assert again.encode(f"DER {words[1]}") == ([4, 5] if words[1] == "hund" else [UNK, 5])
-    for typed in ("<s>", "</s>", "<pad>", "der</s>", "<pad><s>"):
-        assert not {PAD, BOS, EOS} & set(again.encode(typed))

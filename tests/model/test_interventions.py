@@ -11,11 +11,10 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from headwise.model import forced
+from headwise.model import forced, interventions
 from headwise.model.config import BOS, EOS
-from headwise.model.decoding.greedy import greedy
 from headwise.model.forced import forced_stream, log_probabilities
-from headwise.model.hooks import capture, edit
+from headwise.model.hooks import edit
 from headwise.model.interface import (
     KINDS,
     Head,
@@ -26,13 +25,6 @@ from headwise.model.interface import (
     parse_head,
     to_head,
     to_heads,
-)
-from headwise.model.interventions import (
-    batch_head_costs,
-    batch_head_importance,
-    decoding_work,
-    encoding_work,
-    head_costs,
 )
 from headwise.model.masks import pad
 from headwise.model.stream import HeldNorm
@@ -98,20 +90,6 @@ def test_heads_are_listed_by_kind_and_layer_and_named_from_1(model: Transformer)
 # Ablation
 
 
-def test_heads_of_several_layers_are_ablated_in_cached_decoding_too(model: Transformer) -> None:
-    """Token by token with a cache gives the same as one pass over the decoded target."""
-    off = [Head("decoder_self", 0, 2), Head("cross", 1, 0), Head("cross", 1, 2)]
-    names = [f"{attention_path(kind, layer)}.heads" for kind, layer, _ in off]
-    with ablate(model, off), torch.inference_mode():
-        [target] = greedy(model, [SOURCE])
-        with capture(model, names) as seen:
-            logits = model(torch.tensor([SOURCE]), torch.tensor([target[:-1]]))[0]
-    assert logits.argmax(dim=-1).tolist() == target[1:]
-    for name, (_, _, head) in zip(names, off, strict=True):
-        assert (seen[name][0][:, head] == 0).all()
-        assert (seen[name][0][:, 1] != 0).any()
-
-
 @pytest.mark.parametrize(
     ("head", "name"),
     [
@@ -129,11 +107,11 @@ def test_unknown_heads_are_refused_by_name(model: Transformer, head: Head | str,
 
 def test_costs_equal_those_of_ablating_each_head_by_itself(model: Transformer) -> None:
     """In a batch, whose sentences are padded, as alone."""
-    batch = batch_head_costs(model, pad(SOURCES), pad(TARGETS))
+    batch = interventions.batch_head_costs(model, pad(SOURCES), pad(TARGETS))
     assert list(batch) == list(KINDS)
     for place, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         whole = log_probability(model, source, target)
-        for kind, costs in head_costs(model, source, target).items():
+        for kind, costs in interventions.head_costs(model, source, target).items():
             assert_near(batch[kind][place], costs, size=abs(whole), operations=PASS)
     whole = log_probability(model, SOURCE, TARGET)
     for kind, layer, head in model.description.all_heads():
@@ -162,7 +140,7 @@ def loss(model: Transformer, number: int, head: Head, factor: float) -> float:
 
 def test_importance_is_the_derivative_by_a_factor_of_the_head(model: Transformer) -> None:
     """Against the difference quotient, sentence by sentence; the batch is padded."""
-    found = batch_head_importance(model, pad(SOURCES[:2]), pad(TARGETS[:2]))
+    found = interventions.batch_head_importance(model, pad(SOURCES[:2]), pad(TARGETS[:2]))
     assert [tuple(found[kind].shape) for kind in KINDS] == [(2, 3, 3), (2, 2, 3), (2, 2, 3)]
     small = 1e-5
     # The factors of heads, and so their gradients, are float32. The difference of two losses is as
@@ -179,9 +157,9 @@ def test_importance_is_the_derivative_by_a_factor_of_the_head(model: Transformer
 
 def test_gradients_are_found_in_inference_mode_and_none_are_left(model: Transformer) -> None:
     sources, targets = pad(SOURCES), pad(TARGETS)
-    expected = batch_head_importance(model, sources, targets)
+    expected = interventions.batch_head_importance(model, sources, targets)
     with torch.inference_mode():
-        found = batch_head_importance(model, sources, targets)
+        found = interventions.batch_head_importance(model, sources, targets)
     for kind in KINDS:
         assert torch.equal(found[kind], expected[kind])
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -237,5 +215,8 @@ def test_multiply_adds_are_those_that_pytorch_counts(name: str) -> None:
         encoding = counter.get_total_flops() // 2
         model.decode(target, memory, mask)
         both = counter.get_total_flops() // 2
-    expected = encoding_work(model.description, 7), decoding_work(model.description, 7, 5)
+    expected = (
+        interventions.encoding_work(model.description, 7),
+        interventions.decoding_work(model.description, 7, 5),
+    )
     assert (encoding, both - encoding) == pytest.approx(expected, rel=0.02)

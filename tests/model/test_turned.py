@@ -138,26 +138,6 @@ def test_a_strength_is_a_factor_in_w_o(model: Transformer, kind: Kind, strength:
     assert [each.target for each in beams] == [each.target for each in wanted]
 
 
-def test_strength_0_is_off_and_1_the_model_to_the_bit(model: Transformer) -> None:
-    heads = [Head(kind, 1, number) for kind in KINDS for number in (0, 2)]
-
-    def set_to_zero(x: Tensor) -> Tensor:
-        x = x.clone()
-        x[:, [0, 2]] = 0
-        return x
-
-    points = [f"{attention_path(kind, 1)}.heads" for kind in KINDS]
-    with edit(model, dict.fromkeys(points, set_to_zero)):
-        expected, target = logits(model), greedy(model, [SOURCE])
-    with turn(model, Turned.of(dict.fromkeys(heads, 0.0))):
-        assert torch.equal(logits(model), expected)
-        assert greedy(model, [SOURCE]) == target
-    plain = logits(model)
-    assert not torch.equal(plain, expected)
-    with turn(model, Turned.of(dict.fromkeys(heads, 1.0))):
-        assert torch.equal(logits(model), plain)
-
-
 # Pinned rows
 
 PINS = [

@@ -114,22 +114,6 @@ def test_checkpoints_are_steps_after_the_base(make_folder: MakeFolder, tmp_path:
     assert run.sha256(40) not in {run.sha256(0), run.sha256(20)}
 
 
-def test_a_base_is_found_in_the_cache_of_the_hub(
-    make_folder: MakeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept, folder = tmp_path / "models--someone--tiny-t5", tmp_path / "adapter"
-    shutil.copytree(make_folder("t5"), kept / "snapshots" / "abc")
-    (kept / "refs").mkdir()
-    (kept / "refs" / "main").write_text("abc")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    adapt(make_folder("t5"), folder)
-    change_json(folder / CONFIG, base_model_name_or_path="someone/tiny-t5")
-    assert open_folder(folder, "a").steps() == [0, 1]
-    change_json(folder / CONFIG, base_model_name_or_path="someone/else")
-    with pytest.raises(CheckpointError, match="of the model 'someone/else', which is neither a"):
-        open_folder(folder, "a").steps()
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -13,7 +13,6 @@ import pytest
 from transformers.utils import logging
 
 from headwise.model.files import CheckpointError
-from headwise.model.pretrained.checkpoints import is_pretrained
 from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.runs import is_training
@@ -54,14 +53,6 @@ def test_a_training_seems_to_go_on_until_its_last_step_or_a_silence(
         state.write_text(trainer_state(step, max_steps=steps))
         os.utime(state, times=(time.time() - 3_600 * ago,) * 2)
     assert is_training(training) is seems
-
-
-def test_a_training_without_a_complete_checkpoint_asks_to_wait(training: Path) -> None:
-    for step in (20, 100):
-        (training / f"checkpoint-{step}" / WEIGHTS).unlink()
-    assert is_pretrained(training)
-    with pytest.raises(CheckpointError, match="wait for the training, or restore the files"):
-        PretrainedRun(training, "out").steps()
 
 
 def test_damaged_logs_of_a_training_are_left_out(training: Path) -> None:
