@@ -70,10 +70,7 @@ POSITIONS_AT_A_TIME = 2048
 
 
 def passes_at_a_time(model: Description, source: int, target: int, *, encoding: bool = True) -> int:
-    """Return how many passes of S source and T target tokens are run together, at least one.
-
-    Without ``encoding`` the encoder is not run again.
-    """
+    """Return how many passes of S and T tokens are run together, with or without encoder."""
     work = decoding_work(model, source, target) + encoding * encoding_work(model, source)
     return max(1, min(POSITIONS_AT_A_TIME // (source + target), AT_A_TIME // work))
 
@@ -119,10 +116,7 @@ def batch_head_costs(
     *,
     means: Mapping[Kind, Tensor] | None = None,
 ) -> dict[Kind, Tensor]:
-    """Compute ``head_costs`` for each sentence of a batch: (B, L, H) for each kind, in nats.
-
-    Targets are ids (B, T + 1), with the last token that is predicted.
-    """
+    """Compute ``head_costs`` for a batch of ids, targets (B, T + 1): (B, L, H) for each kind."""
     heads = model.description.all_heads()
     streams = streams_without(model, sources, targets[:, :-1], heads, means=means)
     totals = target_log_probabilities(model, streams, targets)  # (heads + 1, B)

@@ -148,10 +148,9 @@ def wrap_model(
 
 
 def copy_without_hooks(model: nn.Module, *, shared: Iterable[Tensor] = ()) -> nn.Module:
-    """Copy a model and its weights, but for those that are shared, without hooks and gradients.
+    """Copy a model without hooks and gradients, and its weights but those that are shared.
 
-    Raises:
-        ValueError: if it has weights that are not in memory, or that are computed from others.
+    One that is on no device, or cannot be copied, is a ValueError.
     """
     memo: dict[int, Any] = {id(tensor): tensor for tensor in shared}
     for module in model.modules():

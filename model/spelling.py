@@ -66,11 +66,7 @@ def token_of(vocabulary: Vocabulary, text: str) -> int | None:
 
 
 def single_token(tokenizers: Tokenizers, word: str, *, name: str) -> int:
-    """Return the id of a word of the target that is one token.
-
-    Raises:
-        ValueError: if it is not; the message begins with the name of what is asked for.
-    """
+    """Return the id of a word that is one token; else a ValueError that begins with the name."""
     id = token_of(tokenizers.target, word)
     if id is None:
         ids = tokenizers.target.encode(word.strip())

@@ -82,10 +82,7 @@ def _on_one_line(text: str) -> str:
 def translate_lines(
     lines: Iterable[str], run: Run, checkpoint: Checkpoint, how: TranslateArguments
 ) -> Iterator[str]:
-    """Yield one translation for each line, empty for an empty line.
-
-    With ``n_best``, yield up to so many lines for each line that is not empty.
-    """
+    """Yield a translation for each line, empty for an empty one; or the ``n_best`` of each."""
     rest = enumerate((line.strip() for line in lines), start=1)
     allowed = checkpoint.model.description.max_length
     while chunk := list(islice(rest, _LINES_AT_A_TIME)):

@@ -45,11 +45,7 @@ def sample(
     top_p: float = 1.0,
     prefix: Ids | None = None,
 ) -> list[list[int]]:
-    """Decode a batch by sampling.
-
-    Each source has its own seed, so that its result does not depend on the rest of the batch. The
-    rest is as in ``greedy``.
-    """
+    """Decode a batch by sampling, else as ``greedy``; each source has a seed of its own."""
     if len(seeds) != len(sources):
         raise ValueError(f"expected {len(sources)} seeds, one a source, got {len(seeds)}")
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -117,10 +113,7 @@ def translate(
     decoding: Decoding = GREEDY,
     start: int = 0,
 ) -> list[str]:
-    """Translate texts, ``batch_size`` together; results are in the order of the texts.
-
-    Sampling derives the seed of each text from its index, which begins at ``start``.
-    """
+    """Translate texts, ``batch_size`` together; sampling seeds each by its index from ``start``."""
     sources = [tokenizers.encode_source(text) for text in texts]
 
     prefix = tokenizers.prefix
@@ -157,10 +150,7 @@ def translate(
 def decode_in_batches(
     sources: Rows, batch_size: int, decode: Callable[[list[int]], list[Result]]
 ) -> list[Result]:
-    """Call ``decode`` with the indices of batches of sources of similar length.
-
-    It returns a result for each index of a batch; all results are in the order of the sources.
-    """
+    """Call ``decode`` with indices of sources of similar length; results are in their order."""
     found: dict[int, Result] = {}
     for batch in sorted_batches(sources, batch_size):
         found.update(zip(batch, decode(batch), strict=True))

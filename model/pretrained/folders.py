@@ -108,11 +108,7 @@ def seems_to_train(folder: Path) -> bool:
 
 
 def trainer_log(path: Path) -> list[dict[str, Any]]:
-    """Read what the Trainer logged, of training and of evaluations.
-
-    What our log has, too, has the name that it has there, all else its own. What is not a finite
-    number is left out.
-    """
+    """Read the finite numbers that the Trainer logged, named as in our log what that has, too."""
     history = trainer_state(path.parent).get("log_history", [])
     rows = []
     for row in history if isinstance(history, list) else []:

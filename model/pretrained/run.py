@@ -342,10 +342,7 @@ class PretrainedRun:
         return inner
 
     def _loaded_again(self, files: Sequence[Path], dtype: torch.dtype) -> Any:
-        """Fill the modules of another checkpoint; None where there are none yet that the files fit.
-
-        Files that cannot be read are left to ``_loaded``, which says why.
-        """
+        """Fill the modules of another checkpoint; None where none fit, or a file cannot be read."""
         if (modules := self._modules.get(dtype)) is None:
             return None
         with suppress(CheckpointError, SafetensorError, OSError):

@@ -137,10 +137,7 @@ def _log_history(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, An
 
 
 def to_config(config: TransformerConfig) -> MarianConfig | PegasusConfig:
-    """Make the configuration of a Marian or a Pegasus that computes what our model does.
-
-    It is a ``ValueError`` if neither can.
-    """
+    """Make the configuration that computes what our model does; a ValueError if none can."""
     is_pegasus, sizes = config.norm == "pre", (config.source_vocab_size, config.target_vocab_size)
     if config.d_k is not None and config.d_k * config.n_heads != config.d_model:
         raise ValueError(
@@ -196,10 +193,7 @@ def to_config(config: TransformerConfig) -> MarianConfig | PegasusConfig:
 def to_model(
     ours: Transformer, config: MarianConfig | PegasusConfig
 ) -> MarianMTModel | PegasusForConditionalGeneration:
-    """Make a Marian or a Pegasus with the weights of our model, in evaluation mode.
-
-    Where a bias of theirs does not exist in ours, it is zero.
-    """
+    """Make a Marian or a Pegasus with our weights; biases that ours does not have are zero."""
     kind: Any = PegasusForConditionalGeneration
     if isinstance(config, MarianConfig):
         kind = MarianMTModel

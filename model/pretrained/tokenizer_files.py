@@ -199,10 +199,7 @@ _CHECKS: dict[str, Callable[[bytes, int], None]] = {
 
 
 def check_tokenizer_files(folder: Path, tokens: int) -> None:
-    """Check the files of a tokenizer that are there; ``tokens`` is how many its model has.
-
-    A CheckpointError names the file that is broken, and what is wrong with it.
-    """
+    """Check the files that are there, for a model of some tokens; a CheckpointError names one."""
     check_files(folder)
     for name in ("config.json", "generation_config.json"):  # the first says which tokenizer it is
         path = folder / name

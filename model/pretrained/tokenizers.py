@@ -262,10 +262,7 @@ def language_ids(tokenizer: Any, config: Any, generation: Any) -> dict[str, int]
 
 
 def set_source_language(tokenizer: Any, code: str, id: int) -> None:
-    """Let a tokenizer put this language's token to each source.
-
-    Those of M2M100 and PLBart know only the languages of their own tables.
-    """
+    """Let a tokenizer, perhaps of a table without it, put this language's token to sources."""
     values = {"lang_code_to_id": id, "lang_code_to_token": code, "lang_token_to_id": id}
     if code not in getattr(tokenizer, "lang_code_to_id", {code: id}):
         for table, value in values.items():
@@ -287,10 +284,7 @@ def target_prefix(
 
 
 def load_tokenizer(folder: Path, tokens: int) -> Any:
-    """Load a tokenizer of ``transformers`` from a folder; ``tokens`` is how many its model has.
-
-    A CheckpointError names the file that is missing or broken.
-    """
+    """Load a tokenizer for a model of some tokens; a CheckpointError names what is broken."""
     check_tokenizer_files(folder, tokens)
     try:
         with quiet():

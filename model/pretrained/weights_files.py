@@ -49,10 +49,7 @@ _UNREAD = {
 
 
 def weights_files(folder: Path) -> list[Path]:
-    """List the weights files of a checkpoint; none where one of them is missing.
-
-    Those of an adapter are its own, without those of its base.
-    """
+    """List the weights files of a checkpoint, or of an adapter alone; none if one is missing."""
     if is_adapter(folder):
         return [folder / ADAPTER_WEIGHTS] if (folder / ADAPTER_WEIGHTS).is_file() else []
     if (folder / WEIGHTS).is_file():
@@ -117,10 +114,7 @@ _MOST_COMPUTED = 4 * 2**20
 
 
 def check_sizes(values: Mapping[str, Any], files: Sequence[Path], path: Path) -> None:
-    """Refuse, by a CheckpointError, a configuration of larger sizes than weights can have.
-
-    It was read from ``path``.
-    """
+    """Refuse, by a CheckpointError, a configuration of larger sizes than its weights can have."""
     try:
         shapes = shapes_in(files).values()
     except CheckpointError:

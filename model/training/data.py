@@ -207,10 +207,7 @@ class Examples:
 
 
 def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_tokens: int) -> Examples:
-    """Encode pairs; drop and count those with an empty side, repeated, or over ``max_tokens``.
-
-    It is a ``DataError`` if nothing is left.
-    """
+    """Encode pairs; drop and count the empty, repeated and too long; DataError if none is left."""
     seen: set[Pair] = set()
     kept, sources, targets = [], [], []
     empty = duplicates = too_long = 0

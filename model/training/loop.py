@@ -240,10 +240,7 @@ class Training:
         )
 
     def _resume(self) -> tuple[int, int, _Meter]:
-        """Restore the saved state, remove logs and weights after it.
-
-        What is returned is the step, target tokens so far, and the meter as it was.
-        """
+        """Restore the saved state and cut back what is after it; return step, tokens and meter."""
         state = self.processes.share(lambda: read_resume_state(self.run.folder, self.model))
         restore(state, self.model, self.optimiser)
         last = state.step or -1  # at step 0, its milestone is removed too
@@ -259,10 +256,7 @@ class Training:
 
 
 class _Meter:
-    """Measures mean loss and training speed since the last ``read``.
-
-    A resumed training goes on with the sums of the one that stopped; its speed is its own.
-    """
+    """Measures mean loss and speed since the last ``read``; resumed, it goes on with the sums."""
 
     def __init__(self, loss: float = 0.0, tokens: int = 0) -> None:
         self.loss, self.tokens = loss, tokens

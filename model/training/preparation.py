@@ -146,10 +146,7 @@ def describe_vocabulary(
 
 
 def rare_words_as_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
-    """Return the share of the distinct rare words that are single tokens; 0 if none is rare.
-
-    Words of one character, which always are, and texts that are too long are left out.
-    """
+    """Return the share of distinct rare words, of two letters or more, that are single tokens."""
     read = (text for text in texts if not is_too_long(text))
     counts = Counter(word for text in read for word in split_words(text) if len(word) > 1)
     rare = [word for word, count in counts.items() if count < FEW]

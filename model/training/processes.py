@@ -88,10 +88,7 @@ class Processes:
         return box
 
     def gather(self, value: T) -> list[T]:
-        """Return the values of all processes, in their order; all must call this.
-
-        They are sent pickled: the processes trust each other.
-        """
+        """Return the values of all processes, which must all call this and trust each other."""
         if self.count == 1:
             return [value]
         gathered: list[Any] = [None] * self.count

@@ -216,26 +216,6 @@ def test_rows_are_pinned_in_a_batch_as_alone(model: Transformer) -> None:
     assert torch.equal(pinned_far, logits(model, read=True))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_row_pinned_to_its_own_weights_changes_nothing_to_the_bit(
-    model: Transformer, dtype: torch.dtype
-) -> None:
-    """Against the pass that computes attention explicitly too."""
-    model = copy.deepcopy(model).to(dtype)
-    expected = logits(model, read=True)
-    heads = [Head("encoder_self", 1, 0), Head("decoder_self", 1, 2), HEAD]
-    points = [f"{attention_path(*head[:2])}.weights" for head in heads]
-    with capture(model, points) as seen:
-        logits(model, read=True)
-    pinned = [
-        PinnedRow(head, row, tuple(seen[point][0][0, head.head, row].tolist()))
-        for head, point in zip(heads, points, strict=True)
-        for row in (0, 3)
-    ]
-    with turn(model, Turned(pinned=tuple(pinned))):
-        assert torch.equal(logits(model, read=True), expected)
-
-
 @pytest.mark.parametrize(
     ("pin", "message"),
     [

@@ -82,26 +82,6 @@ def test_of_tokens_that_differ_by_a_last_bit_the_lower_id_is_chosen(bits: tuple[
     assert set(target[1:]) == {7}
 
 
-@torch.inference_mode()
-def test_rows_are_repeated_reordered_and_dropped_with_their_targets(model: Transformer) -> None:
-    """The logits always equal those of the whole targets without a cache."""
-    sources = [[5, 9, 30, EOS], [EOS], [17, 8, EOS]]
-    batch = Generation(model, sources)
-    rows = [(source, [BOS]) for source in sources]
-    steps = [
-        ([0, 1, 2], [7, 7, 8]),  # as they stand
-        ([2, 0, 0, 1], [9, 5, 6, 7]),
-        ([1, 0, 3], [11, 12, 13]),
-        ([2, 2], [14, 15]),
-    ]
-    for kept, ids in [*steps, ([], [])]:
-        wanted = [model(torch.tensor([s]), torch.tensor([t]))[0, -1] for s, t in rows]
-        assert_near(batch.logits(), torch.stack(wanted), operations=PASS)
-        if kept:
-            batch.append(kept, ids)
-        rows = [(rows[row][0], [*rows[row][1], id]) for row, id in zip(kept, ids, strict=True)]
-
-
 def test_each_row_has_its_own_limit_of_which_a_prefix_is_a_part(model: Transformer) -> None:
     """Twice as many tokens as the source has, and 10; at most as many as the model allows."""
     sources = [[EOS], [5, 6, EOS], [5] * 30]

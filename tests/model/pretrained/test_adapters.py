@@ -181,8 +181,8 @@ def test_without_peft_its_installation_is_asked_for(
     [
         ("t5", {}),  # PEFT saves the embeddings that were resized by itself
         ("bart", {}),
-        *((of, {"modules_to_save": ["shared", "lm_head"]}) for of in ("t5", "bart")),
-        *((of, {"modules_to_save": ["embed_tokens", "lm_head"]}) for of in ("t5", "bart")),
+        ("t5", {"modules_to_save": ["shared", "lm_head"]}),
+        ("bart", {"modules_to_save": ["embed_tokens", "lm_head"]}),
         ("bart", {"trainable_token_indices": [-3, -2, -1]}),
         ("t5", {"modules_to_save": ["lm_head"], "tokens": 0}),
         ("t5", {"save": True, "tokens": 0}),
