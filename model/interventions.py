@@ -178,11 +178,10 @@ def streams_without(
 def run_copies(
     model: Seq2SeqModel, sources: Tensor, consumed: Tensor, number: int, *, of_encoder: int
 ) -> Tensor:
-    """Run a batch some times over, under the caller's edits, which change each copy otherwise.
+    """Run a batch some times over, under edits that change each copy otherwise.
 
-    Only the first ``of_encoder`` copies, fewer than ``number``, have an encoding each; all others
-    share another one, of a row that no edit of the encoder may name. Return the decoder's outputs,
-    (number, B, T, D).
+    The first ``of_encoder`` copies have an encoding each; all others share one, of a row that no
+    edit of the encoder may name. Return the decoder's outputs, (number, B, T, D).
     """
     size = len(sources)
     memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))

@@ -313,8 +313,7 @@ class ForcedPass:
     def value_readings(self, attention: Sublayer, reading: Tensor, position: int) -> Readings:
         """Return how heads read, at each key, what their values are made from: F = H, n = M.
 
-        ``reading`` (D,) is of what the attention wrote at one position. The result times the memory
-        is what ``heads_by_key`` has, but for the values' biases.
+        ``reading`` (D,) is of what the attention wrote at one position.
         """
         values = self._linear(attention, "value_projection").weight.double()  # (D, H K)
         projection = self.projections[attention.path]

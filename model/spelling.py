@@ -32,10 +32,9 @@ def texts_of(tokens: Sequence[bytes]) -> list[str]:
 
 
 def word_spans(tokens: Sequence[bytes], special: Sequence[bool]) -> list[WordSpan]:
-    """Split tokens that follow one another into written words: spans in order, without gaps.
+    """Split tokens into written words, which begin at spaces, and at and after marks.
 
-    A word begins at a space, at a punctuation mark and after one. A special token is a word by
-    itself.
+    Spans are in order, without gaps; a special token is a word by itself.
     """
     starts: list[int] = []
     word_ended, before = True, ""

@@ -77,11 +77,10 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int, *, rarest: int = 0) -> Tokenizer:
-        """Learn a byte-pair encoding of ``vocab_size`` tokens from texts.
+        """Learn a byte-pair encoding of ``vocab_size`` tokens, beyond those of bytes, from texts.
 
         It has fewer if nothing is left to merge that occurs ``rarest`` times, and more if the
-        characters of the alphabet exceed ``vocab_size``, which must be larger than the number of
-        special and byte tokens.
+        characters of the alphabet exceed it.
         """
         reserved = len(SPECIAL_TOKENS) + len(BYTES)
         if vocab_size <= reserved:

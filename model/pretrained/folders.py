@@ -66,10 +66,9 @@ _SIZES = ("layers", "heads", "positions", "distance", "buckets", "d_model", "d_k
 
 
 def check_files(folder: Path) -> None:
-    """Check all files that may be read from the folder of a model or of one of its checkpoints.
+    """Check all files of a folder that ``transformers`` may open by itself, whatever they are.
 
-    ``transformers`` opens them by itself, whatever they are. One that is no regular file, is too
-    large, or a link that leads out of the folder (or its training's), is a CheckpointError.
+    One that is no regular file, is too large, or leads out of the training, is a CheckpointError.
     """
     within = run_folder_of(folder)
     for path in sorted(folder.iterdir()):

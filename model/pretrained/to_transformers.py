@@ -68,12 +68,9 @@ def save_for_transformers(
 ) -> str:
     """Write checkpoints of a run for ``AutoModelForSeq2SeqLM`` and ``AutoTokenizer``.
 
-    The folder gets a checkpoint's files, by default of the last step, or with all steps a folder
-    ``checkpoint-STEP`` for each, as the Trainer does. What is returned says what was written.
-
-    Raises:
-        CheckpointError: if the folder is in use or cannot be written, a checkpoint cannot be used,
-            or no family can express the model.
+    The folder gets the files of a step, by default the last, or with all steps a folder
+    ``checkpoint-STEP`` for each; what was written is returned in words. A folder in use, or a model
+    that no family can express, is a CheckpointError.
     """
     folder = folder.resolve()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):

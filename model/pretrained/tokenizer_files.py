@@ -223,10 +223,7 @@ def read_files(folder: Path) -> str:
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise a ValueError where the native library gives up, which is no ``Exception`` by itself.
-
-    So it does where a pattern, by which a tokenizer divides texts, must be tried in too many ways.
-    """
+    """Raise a ValueError where the native library gives up, as on patterns of too many ways."""
     try:
         yield
     except BaseException as error:

@@ -92,10 +92,7 @@ class Training:
     def __call__(self, *, resume: bool) -> Iterator[int]:
         """Train; yield the step of each milestone when its files are written.
 
-        Raises:
-            CheckpointError: if there is no state to resume from, or a file cannot be written.
-            KeyboardInterrupt: after Ctrl-C, when the state was saved.
-            DivergenceError: if loss or gradient is no longer a finite number.
+        After Ctrl-C the state is saved and KeyboardInterrupt raised.
         """
         step, seen, meter = self._resume() if resume else (0, 0, _Meter())
         self.accelerator.init_trackers("tensorboard")

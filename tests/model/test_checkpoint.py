@@ -176,10 +176,6 @@ def _four_less(tensors: dict[str, Tensor], _: Any) -> None:
             rf"{TABLE}: expected shape \((\d+), 14\), got \(14, \1\)",
         ),
         (lambda _, header: header.update(run="other"), "its run should be tiny, .* says other"),
-        (lambda _, header: header.update(step="3"), "its step should be 5, the header says 3"),
-        (lambda _, header: header.update(config_sha256="0"), "its config_sha256 should be"),
-        (lambda _, header: header.update(format_version="2"), "its format_version should be 1"),
-        (lambda _, header: header.pop("run"), "its run should be tiny, the header says None"),
     ],
 )
 def test_a_foreign_file_is_refused(run: TrainedRun, change: ChangeFile, message: str) -> None:
@@ -249,22 +245,17 @@ def edit_json(path: Path, change: Callable[[Values], object]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda v: v.update(format_version=2), "format version 2; this program reads 1"),
         (lambda v: v.pop("format_version"), "format version None; this program reads 1"),
         (lambda v: v["model"].update(n_head=3), r"model\.n_head: Unexpected keyword argument"),
         (lambda v: v.update(colour="red"), "colour: Unexpected keyword argument, got 'red'"),
         (lambda v: v.pop("model"), "model: Field required"),
-        (lambda v: v.update(model=None), "model: expected an object, got None"),
-        (lambda v: v.update(parameters="many"), "parameters: expected a valid integer, got 'many'"),
         (lambda v: v.update(parameters=-1), "parameters: expected greater than or equal to 0, got"),
         (lambda v: v.update(parameters=10**400), r"expected less than 9223\d{15}, got 10{39}$"),
         (lambda v: v["data"].pop("licence"), r"data\.licence: Field required"),
-        (lambda v: v["data"].update(licence=None), r"data\.licence: expected a valid string, got"),
         (lambda v: v["model"].update(n_layers=0), "n_encoder_layers: expected at least 1, got 0"),
         (lambda v: v["model"].update(source_vocab_size=5, target_vocab_size=5), r"\(5, 5\) tokens"),
         (lambda v: v.update(tokenizer_sha256={}), r"unknown tokenizer files \[\]"),
         (lambda v: v.update(tokenizer_sha256={"../x": ""}), r"unknown tokenizer files \['../x'\]"),
-        (lambda v: v.update(tokenizer_sha256=["a"]), r"tokenizer_sha256: expected an object, got"),
         (lambda v: v.update(source_language="\ud800"), "not JSON"),
     ],
 )
@@ -328,8 +319,6 @@ def test_an_altered_a_missing_or_a_foreign_tokenizer_is_refused(run: TrainedRun)
         (lambda v: v["source"].append(1), r"expected \((\d+), \1\) counts, got \((?!\1)\d+, \1\)"),
         (lambda v: v["target"].pop(), r"expected \((\d+), \1\) counts, got \(\1, (?!\1)\d+\)"),
         (lambda v: v.pop("target"), "expected source and target counts"),
-        (lambda v: v.update(other=[]), "expected source and target counts"),
-        (lambda v: v.update(source=5), "expected source and target counts"),
         (lambda v: v.update(source="a" * len(v["source"])), "expected source and target counts"),
         *(
             (lambda v, odd=odd: v["source"].__setitem__(0, odd), "expected source and target")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import json
-import re
 import subprocess
 import sys
-import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,46 +17,6 @@ from tests.model.tutorials import from_torch, tutorial_model
 from tests.tiny import DATA
 
 Command = Callable[..., str]
-
-
-def options(kind: type, prefix: str = "") -> Iterator[str]:
-    for name, hint in typing.get_type_hints(kind).items():
-        option = prefix + name.replace("_", "-")
-        if dataclasses.is_dataclass(hint):
-            # Decoding and placement, and what is converted, stand among the other options.
-            inner = "" if name in ("decoding", "placement", "special", "parts") else f"{option}."
-            yield from options(typing.cast(type, hint), inner)
-        else:
-            yield option
-
-
-@pytest.mark.parametrize(
-    ("program", "arguments"),
-    [
-        (["train"], "TrainArguments"),
-        (["translate"], "TranslateArguments"),
-        (["evaluate"], "EvaluateArguments"),
-        (["convert", "from-torch"], "FromTorchArguments"),
-    ],
-)
-def test_help_names_every_option(
-    command: Command,
-    program: list[str],
-    arguments: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    with pytest.raises(SystemExit) as ended:
-        command(*program, "--help")
-    assert ended.value.code == 0
-    text = capfd.readouterr().out
-    kind = getattr(importlib.import_module(f"headwise.model.{program[0]}"), arguments)
-    for option in options(kind):
-        wanted = rf"--{re.escape(option)}[ ,│\n]"
-        if option == "file":
-            wanted = "FILE"
-        assert re.search(wanted, text), option
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,6 @@ NOT_OF_TEXTS = "cannot be opened: it is an encoder-decoder, but not of text into
         (CONFIG, {"model_type": "detr"}, NOT_OF_TEXTS),
         (CONFIG, {"model_type": "rag"}, "cannot be opened: it writes from documents"),
         (CONFIG, {"model_type": "whisper"}, "an encoder-decoder, but its source is no text"),
-        (CONFIG, {"model_type": "longt5"}, "cannot be opened: its encoder attends within blocks"),
-        (CONFIG, {"model_type": "switch_transformers"}, "cannot be opened: its feed-forwards lead"),
-        (CONFIG, {"model_type": "fsmt"}, "cannot be opened: its attention computes scores and"),
-        (CONFIG, {"model_type": "led"}, "cannot be opened: its encoder attends within a window"),
         *(
             (
                 CONFIG,
@@ -120,8 +116,6 @@ NOT_OF_TEXTS = "cannot be opened: it is an encoder-decoder, but not of text into
         (CONFIG, {"quantization_config": {"load_in_8bit": True}}, "the weights are quantised"),
         (CONFIG, "{", r"not JSON .*restore the file"),
         (CONFIG, "[1]", "expected an object, got list"),
-        (CONFIG, "{}", "model_type None cannot be opened"),
-        (CONFIG, "\ud800", "not JSON"),
         (CONFIG, {"num_layers": 10**9}, "num_layers: expected at most 1,000"),
         (CONFIG, {"num_layers": -1}, "num_layers: expected at least 1, got -1"),
         *(
@@ -129,22 +123,14 @@ NOT_OF_TEXTS = "cannot be opened: it is an encoder-decoder, but not of text into
             for name in ("n_positions", "relative_attention_max_distance", "decoder_heads")
             for size in (-1, 0)
         ),
-        (CONFIG, {"num_layers": "many"}, ""),
         (CONFIG, {"d_model": 10**12}, "d_model: expected at most 10,000,000"),
         (CONFIG, {"d_ff": 0.5}, ""),
-        (CONFIG, {"vocab_size": 10**15}, "vocab_size: expected at most"),
-        (CONFIG, {"vocab_size": -5}, ""),
         (CONFIG, {"max_position_embeddings": 10**7}, "expected at most 200,000"),
-        (CONFIG, {"num_heads": 0}, ""),
-        (CONFIG, {"num_decoder_layers": 0}, ""),
         (CONFIG, {"decoder_start_token_id": 10**6}, ""),
         (CONFIG, {"decoder_start_token_id": None}, 'None; add .* "decoder_start_token_id": 1'),
-        (CONFIG, {"pad_token_id": 10**6}, ""),
         (CONFIG, {"eos_token_id": []}, ""),
         (CONFIG, {"dense_act_fn": "magic"}, ""),
-        (CONFIG, {"relative_attention_num_buckets": float("inf")}, ""),
         (GENERATION, "{", ""),
-        (GENERATION, "[]", ""),
         (GENERATION, '{"bad_words_ids": 7}', ""),
     ],
     ids=lambda value: str(value)[:40].encode(errors="replace").decode(),
