@@ -12,8 +12,13 @@ from typing import Annotated
 import tyro
 
 from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError
-from headwise.model.decoding.beam import beam_search
-from headwise.model.decoding.translation import GREEDY, Decoding, decode_in_batches, translate
+from headwise.model.decoding.translation import (
+    GREEDY,
+    Decoding,
+    decode_in_batches,
+    search,
+    translate,
+)
 from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, open_checkpoint
@@ -59,13 +64,11 @@ def _n_best(
     beams = decode_in_batches(
         sources,
         how.batch_size,
-        lambda batch: beam_search(
+        lambda batch: search(
             checkpoint.model,
             [sources[place] for place in batch],
-            size=how.decoding.beam,
-            alpha=how.decoding.length_penalty,
-            prefix=run.tokenizers.prefix,
-            early_stopping=how.decoding.early_stopping,
+            how.decoding,
+            run.tokenizers.prefix,
         ),
     )
     decode = run.tokenizers.target.decode

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.beam import Beam, beam_search
 from headwise.model.decoding.greedy import decode_step_by_step, greedy
 from headwise.model.interface import Ids, Rows, Seq2SeqModel, Tokenizers
 from headwise.model.ties import NEAR, descending
@@ -114,9 +114,7 @@ def translate(
     start: int = 0,
 ) -> list[str]:
     """Translate texts, ``batch_size`` together; sampling seeds each by its index from ``start``."""
-    sources = [tokenizers.encode_source(text) for text in texts]
-
-    prefix = tokenizers.prefix
+    sources, prefix = [tokenizers.encode_source(text) for text in texts], tokenizers.prefix
 
     def decode(batch: list[int]) -> list[list[int]]:
         rows = [sources[i] for i in batch]
@@ -132,19 +130,24 @@ def translate(
                 prefix=prefix,
             )
         if decoding.beam > 1:
-            beams = beam_search(
-                model,
-                rows,
-                size=decoding.beam,
-                alpha=decoding.length_penalty,
-                prefix=prefix,
-                early_stopping=decoding.early_stopping,
-            )
+            beams = search(model, rows, decoding, prefix)
             return [beam.hypotheses[0].target for beam in beams]
         return greedy(model, rows, prefix)
 
     targets = decode_in_batches(sources, batch_size, decode)
     return [tokenizers.target.decode(target) for target in targets]
+
+
+def search(model: Seq2SeqModel, sources: Rows, decoding: Decoding, prefix: Ids) -> list[Beam]:
+    """Run the beam search that a way of decoding asks for."""
+    return beam_search(
+        model,
+        sources,
+        size=decoding.beam,
+        alpha=decoding.length_penalty,
+        prefix=prefix,
+        early_stopping=decoding.early_stopping,
+    )
 
 
 def decode_in_batches(

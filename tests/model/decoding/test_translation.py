@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.model.checkpoint import TrainedRun, load_weights
-from headwise.model.config import EOS
-from headwise.model.decoding.beam import beam_search
+from headwise.model.config import BOS, EOS
+from headwise.model.decoding.beam import Beam, Hypothesis, beam_search
 from headwise.model.decoding.greedy import greedy
 from headwise.model.decoding.translation import Decoding, nucleus, sample, sorted_batches, translate
 from headwise.model.transformer import Transformer
@@ -179,7 +179,23 @@ def test_translations_have_the_order_of_texts(trained_run: TrainedRun, decoding:
     for batch_size in (3, 64):
         found = translate(model, tokenizers, texts, batch_size=batch_size, decoding=decoding)
         assert found == alone
+    assert translate(model, tokenizers, texts[2:], decoding=decoding, start=2) == alone[2:]
     assert translate(model, tokenizers, [], decoding=decoding) == []
+
+
+def test_a_beam_is_searched_as_asked(
+    trained_run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def spy(model: Any, sources: Any, **options: Any) -> list[Beam]:
+        asked.append(options)
+        return [Beam([Hypothesis([BOS], 0.0, 0.0, 0)], ())] * len(sources)
+
+    monkeypatch.setattr("headwise.model.decoding.translation.beam_search", spy)
+    decoding = Decoding(beam=3, length_penalty=2.0, early_stopping=True)
+    assert translate(None, trained_run.tokenizers, ["Hi"], decoding=decoding) == [""]
+    assert asked == [{"size": 3, "alpha": 2.0, "early_stopping": True, "prefix": (BOS,)}]
 
 
 @given(st.lists(st.integers(0, 9)), st.integers(1, 5))

@@ -192,7 +192,9 @@ WITHOUT_WINDOW = {"num_hidden_layers": 2, "layer_types": ["full_attention"] * 2}
 @pytest.mark.parametrize(
     ("name", "changes", "longest"),
     [
-        *(("t5", {"n_positions": positions}, 4_096) for positions in (None, 7)),  # nothing reads it
+        # Which nothing reads.
+        ("t5", dict.fromkeys(("n_positions", "max_position_embeddings"), 7), 4_096),
+        ("t5", {"n_positions": None}, 4_096),
         ("t5gemma", {"sliding_window": 11}, 11),
         ("t5gemma2", {"sliding_window": 11}, 6),  # the encoder sees half of it on either side
         ("t5gemma", {"sliding_window": 11, **WITHOUT_WINDOW}, 43),
