@@ -37,10 +37,10 @@ def trains_on_cpu(query: Tensor) -> bool:
 
 @dataclass
 class KeyValueCache:
-    """Keeps the keys and values of one attention module between the steps of decoding.
+    """Keeps keys and values of one attention between the steps of decoding.
 
-    Self-attention appends those of each new position. Cross-attention computes those of the source
-    once (``fixed``) and uses them at every step.
+    Self-attention appends those of each new position; cross-attention computes its own once
+    (``fixed``).
     """
 
     fixed: bool

@@ -18,11 +18,7 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 
 def parse_bytes(text: str) -> int:
-    """Read an amount of memory, such as ``2GiB``, ``1536 MiB`` or ``2147483648``.
-
-    Raises:
-        ValueError: if it is none, or less than 512 MiB.
-    """
+    """Read an amount such as ``2GiB`` or ``1536 MiB``; a ValueError if none, or below 512 MiB."""
     found = re.fullmatch(r"([0-9]{1,20}(?:\.[0-9]{1,6})?) *([kmg]?)(?:i?b)?", text.strip().lower())
     amount = int(float(found[1]) * 1024 ** " kmg".index(found[2] or " ")) if found else 0
     if amount < _LEAST:
@@ -37,10 +33,7 @@ def budget() -> int:
     """Return how many bytes the process may take.
 
     That is what the environment says or, without it, the limit of the container, or else the memory
-    of the machine.
-
-    Raises:
-        ValueError: if the environment says no amount.
+    of the machine. What is no amount is a ValueError.
     """
     if given := os.environ.get(MEMORY):
         return parse_bytes(given)
@@ -66,11 +59,7 @@ def used() -> int:
 
 
 def require_memory(needed: int) -> None:
-    """Refuse a text that would take more bytes than the process may still have.
-
-    Raises:
-        ValueError: if so, with both amounts.
-    """
+    """Refuse, by a ValueError, a text that would take more than the process may still have."""
     free = max(0, budget() - used())
     if needed > free:
         raise ValueError(
@@ -80,7 +69,7 @@ def require_memory(needed: int) -> None:
 
 
 def why_too_large(needed: int) -> str | None:
-    """Say why a file is not read that would take more bytes than the process may have at all.
+    """Say why a file is not read that would take more than the process may have at all.
 
     (What it has in memory now does not count: caches give way, and a file is read again later.)
     """

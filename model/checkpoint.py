@@ -81,10 +81,7 @@ def tokenizer_sha256(tokenizers: TokenizerPair) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """An opened run: its folder, the contents of ``run.json``, and its tokenizers.
-
-    ``Run`` in ``model/runs.py`` describes its properties and methods.
-    """
+    """An opened run of ours; ``Run`` in ``model/runs.py`` says what its members are."""
 
     folder: Path
     info: RunInfo

@@ -240,10 +240,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(type_: type[Config], values: Mapping[str, Any]) -> Config:
-    """Rebuild a configuration from the output of ``to_dict``, also that of an earlier version.
-
-    Unknown or missing keys, and values that the configuration refuses, are a ValueError.
-    """
+    """Rebuild what ``to_dict`` wrote, now or earlier; what is refused is a ValueError."""
     try:
         return validate_json(type_, json.dumps(_with_present_names(values)))
     except RecursionError as error:

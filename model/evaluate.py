@@ -17,16 +17,9 @@ from headwise.model.files import only_writer
 from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, choose_languages, load_checkpoint, open_run, require_languages
+from headwise.model.training import evaluation
 from headwise.model.training.corpora import load_corpus
 from headwise.model.training.data import Corpus, DataError
-from headwise.model.training.evaluation import (
-    add_to_log,
-    bleu_note,
-    evaluate,
-    mean_loss,
-    milestone_figures,
-    require_milestones,
-)
 from headwise.model.training.preparation import train_sample_of
 
 
@@ -106,16 +99,20 @@ def main(arguments: EvaluateArguments) -> None:
     if arguments.train_sample:
         _add_train_sample_loss(arguments, run, steps, corpus)
         return
-    if note := bleu_note(corpus.pairs):
+    if note := evaluation.bleu_note(corpus.pairs):
         print(note, file=sys.stderr)
     if arguments.valid:
         _require_valid(run, steps, corpus)
     for step in steps:
         checkpoint = load_checkpoint(run, step, arguments.placement)
-        figures = evaluate(checkpoint.model, run.tokenizers, corpus.pairs, arguments.decoding)
+        figures = evaluation.evaluate(
+            checkpoint.model, run.tokenizers, corpus.pairs, arguments.decoding
+        )
         if arguments.valid:
             with only_writer(run.folder):
-                add_to_log(run.folder / "metrics.jsonl", {step: milestone_figures(figures)})
+                evaluation.add_to_log(
+                    run.folder / "metrics.jsonl", {step: evaluation.milestone_figures(figures)}
+                )
         row = {
             "data_sha256": corpus.sha256,
             "decoding": vars(arguments.decoding),
@@ -147,7 +144,7 @@ def _require_valid(run: Run, steps: list[int], corpus: Corpus) -> None:
             f"{corpus.name}: expected the validation data of {run.name}, got others (sha256 "
             f"{corpus.sha256[:12]}…); give the file that it was validated with"
         )
-    require_milestones(run.folder / "metrics.jsonl", steps)
+    evaluation.require_milestones(run.folder / "metrics.jsonl", steps)
 
 
 def _add_train_sample_loss(
@@ -160,16 +157,16 @@ def _add_train_sample_loss(
     )
     log = run.folder / "metrics.jsonl"
     with only_writer(run.folder):
-        require_milestones(log, steps)
+        evaluation.require_milestones(log, steps)
         losses: dict[int, dict[str, float]] = {}
         for step in steps:
             checkpoint = run.load(step)  # in float32, as the training has it
             model = checkpoint.model.to(arguments.placement.torch_device)
-            loss, tokens = mean_loss(model, *sample)
+            loss, tokens = evaluation.mean_loss(model, *sample)
             losses[step] = {"train_sample_loss": round(loss, 4)}
             row = {"train_sample_loss": loss, "tokens": tokens, "pairs": len(sample[0])}
             _print(run, checkpoint, corpus, row)
-        add_to_log(log, losses)
+        evaluation.add_to_log(log, losses)
 
 
 if __name__ == "__main__":

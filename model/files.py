@@ -118,10 +118,9 @@ def remove_unfinished(folder: Path) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Lock a run's folder against other trainings, creating it if necessary.
+    """Lock a run's folder, which is made, against other trainings; one that has it is an error.
 
-    It is an error if another process has the lock, which also ends with the process. What a killed
-    one left unfinished is removed first; so is, at the end, a folder that is still empty.
+    What a killed one left unfinished is removed first; so is, at the end, a folder still empty.
     """
     with _naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -220,20 +219,15 @@ def read_bytes(path: Path, *, within: Path | None = None, most: int = MOST_BYTES
 
 
 def lines_of(content: bytes) -> list[str]:
-    """Return the lines of a text in UTF-8, which a line feed, a carriage return or both end.
+    """Return the lines of a text in UTF-8, ended by line feeds, carriage returns or both.
 
-    U+2028, U+0085 and their like are within a line, as for those who open a file as text. A byte
-    order mark is left out. What is not UTF-8 is a UnicodeDecodeError.
+    U+2028, U+0085 and their like are within a line; a byte order mark is left out.
     """
     return [line.decode() for line in content.removeprefix(codecs.BOM_UTF8).splitlines()]
 
 
 def parse_json(content: bytes) -> Any:
-    """Parse JSON in UTF-8; ``check_values`` says beforehand whether it has too many values.
-
-    What is not JSON, nested too deeply, or has half a character (a lone surrogate), is a
-    ValueError.
-    """
+    """Parse JSON in UTF-8; other texts, deep nesting and lone surrogates are a ValueError."""
     with suppress(orjson.JSONDecodeError):
         return orjson.loads(content)  # seven times as fast, but it reads no NaN, as logs have
     try:
@@ -267,10 +261,9 @@ def append_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_log(path: Path, *, last: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON Lines file, but not an unfinished last line; without a file none.
+    """Yield the rows of a JSON Lines file but an unfinished last one; none without a file.
 
-    ``last`` is for how many bytes, from the end, rows are read; by default all are. A link must
-    not leave the folder of the log.
+    ``last``: of its last bytes only. A link must not leave the folder of the log.
     """
     if not path.exists():
         return

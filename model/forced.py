@@ -21,10 +21,9 @@ _POSITIONS_AT_A_TIME = 1024
 
 
 def forced_stream(model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> Tensor:
-    """Run the model on source ids (B, S) and consumed target ids (B, T), padded as ``pad`` does.
+    """Run source ids (B, S) and consumed ids (B, T), padded → the stream to unembed, (B, T, D).
 
-    Return the decoder's output, of which ``model.unembed`` makes logits: (B, T, D). A sequence that
-    is empty or too long for the model is a ValueError.
+    A sequence that is empty or too long for the model is a ValueError.
     """
     memory, mask = model.encode(source)
     return model.decode(consumed, memory, mask)

@@ -123,10 +123,7 @@ class FromTorchArguments:
 
 
 def convert_from_torch(arguments: FromTorchArguments) -> str:
-    """Write a state dict as a checkpoint of a run and return what was made, in words.
-
-    A file, a vocabulary or a run that cannot be used is a CheckpointError.
-    """
+    """Write a state dict as a checkpoint of a run; return what was made, in words."""
     if not 0 <= arguments.step <= MOST_STEPS:
         raise ValueError(f"step: expected 0 to {MOST_STEPS:,}, got {arguments.step:,}")
     if arguments.run in ("", ".", "..") or Path(arguments.run).name != arguments.run:

@@ -185,10 +185,7 @@ def edit(model: HasModules, edits: Mapping[str, Edit | NamedEdit]) -> Iterator[N
 
 
 def call_before_layers(model: HasModules, function: Callable[[], None]) -> None:
-    """Call a function whenever a layer of a model is about to run, in the thread that runs it.
-
-    An exception that it raises ends the pass.
-    """
+    """Call a function before each layer, in the thread that runs it; an exception ends the pass."""
 
     def hook(*_: object) -> None:
         function()

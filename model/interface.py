@@ -62,11 +62,7 @@ def head_name(head: Head) -> str:
 
 
 def parse_head(name: str) -> Head:
-    """Return the head of a name that ``head_name`` wrote.
-
-    Raises:
-        ValueError: if the text does not name a head.
-    """
+    """Return the head of a name that ``head_name`` wrote; a ValueError if it is none."""
     match = _HEAD_NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"expected a head such as cross.2.4, got {name!r}")
@@ -75,13 +71,9 @@ def parse_head(name: str) -> Head:
 
 
 def to_head(given: HeadLike) -> Head:
-    """Return the head that is named by a text such as ``cross.2.4``, a ``Head`` or a tuple.
+    """Return the head of a text such as ``cross.2.4`` (from 1), a ``Head`` or a tuple (from 0).
 
-    In a text layer and head are counted from 1, as on the pages; in a ``Head`` or a tuple of kind,
-    layer and head they are counted from 0. Whether a model has it is not asked here.
-
-    Raises:
-        ValueError: if it has none of these forms.
+    Other forms are a ValueError. Whether a model has it is not asked here.
     """
     if isinstance(given, str):
         return parse_head(given)
@@ -286,11 +278,7 @@ class Vocabulary(Protocol):
         """Return the ids of tokens that stand for no text: padding, start, end, languages."""
 
     def encode(self, text: str) -> list[int]:
-        """Encode a text as ids, without special tokens.
-
-        Raises:
-            ValueError: on lone surrogates, which no encoding can represent.
-        """
+        """Encode a text as ids, without special tokens; lone surrogates are a ValueError."""
 
     def unknown(self, text: str) -> list[str]:
         """Return the words of a text that are encoded as the unknown token, in order."""
@@ -317,10 +305,7 @@ class Vocabulary(Protocol):
 
 @dataclass(frozen=True)
 class Choices:
-    """What a person can choose of a model that knows several languages or tasks.
-
-    Each is empty where there is nothing to choose.
-    """
+    """What a person can choose of a model that knows several; each is empty where it cannot be."""
 
     sources: tuple[str, ...] = ()
     """Codes of source languages."""
@@ -489,10 +474,7 @@ class Seq2SeqModel(Protocol):
         """Compute the logits (…, V) of what ``decode`` returns, (…, D)."""
 
     def lens(self, stream: Tensor) -> Tensor:
-        """Compute the logits (…, V) as if the stream (…, D) came from the last decoder layer.
-
-        It is the stream before the final norm, which is applied here.
-        """
+        """Compute the logits (…, V) of a stream (…, D) as if the last layer had given it."""
 
     def new_cache(self) -> Cache:
         """Return an empty cache for ``decode``."""

@@ -70,10 +70,7 @@ POSITIONS_AT_A_TIME = 2048
 
 
 def passes_at_a_time(model: Description, source: int, target: int, *, encoding: bool = True) -> int:
-    """Return how many passes of S source and T target tokens are run together, at least one.
-
-    Without ``encoding`` the encoder is not run again.
-    """
+    """Return how many passes of S and T tokens are run together, with or without encoder."""
     work = decoding_work(model, source, target) + encoding * encoding_work(model, source)
     return max(1, min(POSITIONS_AT_A_TIME // (source + target), AT_A_TIME // work))
 
@@ -119,10 +116,7 @@ def batch_head_costs(
     *,
     means: Mapping[Kind, Tensor] | None = None,
 ) -> dict[Kind, Tensor]:
-    """Compute ``head_costs`` for each sentence of a batch: (B, L, H) for each kind, in nats.
-
-    Targets are ids (B, T + 1), with the last token that is predicted.
-    """
+    """Compute ``head_costs`` for a batch of ids, targets (B, T + 1): (B, L, H) for each kind."""
     heads = model.description.all_heads()
     streams = streams_without(model, sources, targets[:, :-1], heads, means=means)
     totals = target_log_probabilities(model, streams, targets)  # (heads + 1, B)
@@ -184,11 +178,10 @@ def streams_without(
 def run_copies(
     model: Seq2SeqModel, sources: Tensor, consumed: Tensor, number: int, *, of_encoder: int
 ) -> Tensor:
-    """Run a batch some times over, under the caller's edits, which change each copy otherwise.
+    """Run a batch some times over, under edits that change each copy otherwise.
 
-    Only the first ``of_encoder`` copies, fewer than ``number``, have an encoding each; all others
-    share another one, of a row that no edit of the encoder may name. Return the decoder's outputs,
-    (number, B, T, D).
+    The first ``of_encoder`` copies have an encoding each; all others share one, of a row that no
+    edit of the encoder may name. Return the decoder's outputs, (number, B, T, D).
     """
     size = len(sources)
     memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))

@@ -151,11 +151,7 @@ def residual(config: TransformerConfig) -> PreNorm | PostNorm:
 
 
 def transpose_in_memory(module: nn.Module) -> None:
-    """Store the matrices of all linear layers transposed in memory.
-
-    Names, shapes and values do not change; a CPU multiplies a few rows by these matrices up to
-    twice as fast.
-    """
+    """Store matrices transposed in memory, by which a CPU multiplies few rows twice as fast."""
     for part in module.modules():
         if isinstance(part, nn.Linear):
             part.weight.data = part.weight.data.t().contiguous().t()

@@ -29,9 +29,9 @@ def embeddable(ids: Tensor) -> Tensor:
 
 
 def padding_mask(ids: Tensor) -> Tensor:
-    """Return which keys are tokens, not padding: ids (B, M) → bool (B, 1, 1, M).
+    """Return which keys are tokens: ids (B, M) → bool (B, 1, 1, M).
 
-    Only padding in a sentence is a ValueError: attention to no key is undefined.
+    A row of padding only is a ValueError: attention to no key is undefined.
     """
     if ids.dim() != 2:
         raise ValueError(f"ids: expected shape (batch, length), got {tuple(ids.shape)}")

@@ -106,24 +106,13 @@ def wrap_model(
     languages: Languages = DEFAULT_LANGUAGES,
     target_tokenizer: Any = None,
 ) -> MemoryRun:
-    """Copy a model of ours, or of ``transformers``, into a run of one checkpoint.
+    """Copy a ``Seq2SeqModel``, or a model of ``transformers``, into a run of one checkpoint.
 
-    Its owner's model keeps its mode, gradients, hooks and attention. Hooks of the owner are not
-    copied: they do not act here. The copy takes as much memory as the weights.
-
-    Args:
-        model: a ``Seq2SeqModel``, or an encoder-decoder of ``transformers`` of a known family.
-        tokenizer: the ``Tokenizers`` of a model of ours, or the tokenizer of ``transformers``.
-        name: what stands for the run in what is recorded.
-        step: the step of training, if the model is from one.
-        languages: a choice, of a model that knows several.
-        target_tokenizer: a tokenizer of ``transformers`` that is only for the target.
-
-    Raises:
-        CheckpointError: if the family is not known, or the tokenizer has more tokens than the
-            model.
-        ValueError: if it is no encoder-decoder with an output layer, or cannot be copied, or there
-            is no such language.
+    Its owner's model keeps its mode, gradients, hooks and attention; the copy, of the same size,
+    has no hooks. ``tokenizer`` is that of ``transformers``, or the ``Tokenizers`` of a model of
+    ours; ``target_tokenizer`` is only for the target. An unknown family, or a tokenizer with more
+    tokens than the model, is a CheckpointError; no encoder-decoder with an output layer, one that
+    cannot be copied, or an unknown language is a ValueError.
     """
     ours = hasattr(model, "new_cache") and hasattr(model, "unembed")
     if not ours:
@@ -148,10 +137,9 @@ def wrap_model(
 
 
 def copy_without_hooks(model: nn.Module, *, shared: Iterable[Tensor] = ()) -> nn.Module:
-    """Copy a model and its weights, but for those that are shared, without hooks and gradients.
+    """Copy a model without hooks and gradients, and its weights but those that are shared.
 
-    Raises:
-        ValueError: if it has weights that are not in memory, or that are computed from others.
+    One that is on no device, or cannot be copied, is a ValueError.
     """
     memo: dict[int, Any] = {id(tensor): tensor for tensor in shared}
     for module in model.modules():

@@ -125,10 +125,9 @@ def _gradients(model: Seq2SeqModel, wanted: bool) -> Iterator[None]:
 def _rows(
     given: Texts, encode: Callable[[str], list[int]], side: str, special: SpecialIds
 ) -> list[list[int]]:
-    """Return the ids of texts, or ids as they are without padding, one list a row.
+    """Return ids without padding, one list a row, of texts or ids.
 
-    No row of a tensor may be filled up with the token of padding; one at its end may be the end
-    itself.
+    No row of a tensor may be filled up with the token of padding; one at its end may be the end.
     """
     if isinstance(given, Tensor):
         given = given.tolist() if given.dim() == 2 else [given.tolist()]

@@ -56,10 +56,10 @@ _LARGE = 30_000_000
 
 
 def use_one_thread() -> None:
-    """Compute with one thread of PyTorch for each session, until ``allow_threads``.
+    """Compute with one thread until ``allow_threads``: a small model gains little from several.
 
-    A small model gains little from several, and where the cores have other work they wait for each
-    other: on two busy cores a trace of 20 tokens took 37 ms with one thread, 122 ms with two.
+    Where the cores have other work they wait for each other: on two busy cores a trace of 20 tokens
+    took 37 ms with one thread, 122 ms with two.
     """
     torch.set_num_threads(1)
 

@@ -57,10 +57,9 @@ class Difference:
 
 @torch.inference_mode()
 def difference_of(model: Seq2SeqModel, word: int, instead: int | None) -> Difference:
-    """Return how the logit of a token differs from that of another one, or of all on average.
+    """Return how the logit of a token differs from that of another, or of all on average (None).
 
-    ``word`` and ``instead`` are ids; None is the mean of all logits. One that is not in the
-    vocabulary, or the same twice, is a ValueError.
+    An id that is not in the vocabulary, or the same twice, is a ValueError.
     """
     size = model.description.target_vocab_size
     for id in (word, instead):
@@ -314,8 +313,7 @@ class ForcedPass:
     def value_readings(self, attention: Sublayer, reading: Tensor, position: int) -> Readings:
         """Return how heads read, at each key, what their values are made from: F = H, n = M.
 
-        ``reading`` (D,) is of what the attention wrote at one position. The result times the memory
-        is what ``heads_by_key`` has, but for the values' biases.
+        ``reading`` (D,) is of what the attention wrote at one position.
         """
         values = self._linear(attention, "value_projection").weight.double()  # (D, H K)
         projection = self.projections[attention.path]

@@ -32,10 +32,9 @@ def texts_of(tokens: Sequence[bytes]) -> list[str]:
 
 
 def word_spans(tokens: Sequence[bytes], special: Sequence[bool]) -> list[WordSpan]:
-    """Split tokens that follow one another into written words: spans in order, without gaps.
+    """Split tokens into written words, which begin at spaces, and at and after marks.
 
-    A word begins at a space, at a punctuation mark and after one. A special token is a word by
-    itself.
+    Spans are in order, without gaps; a special token is a word by itself.
     """
     starts: list[int] = []
     word_ended, before = True, ""
@@ -66,11 +65,7 @@ def token_of(vocabulary: Vocabulary, text: str) -> int | None:
 
 
 def single_token(tokenizers: Tokenizers, word: str, *, name: str) -> int:
-    """Return the id of a word of the target that is one token.
-
-    Raises:
-        ValueError: if it is not; the message begins with the name of what is asked for.
-    """
+    """Return the id of a word that is one token; else a ValueError that begins with the name."""
     id = token_of(tokenizers.target, word)
     if id is None:
         ids = tokenizers.target.encode(word.strip())

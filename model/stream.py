@@ -88,10 +88,7 @@ class HeldNorm:
 def normed_for_each_head(
     model: Seq2SeqModel, projection: str, whole: Tensor, parts: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor]:
-    """Return parts of what a projection makes for heads, (…, K), behind the norm that it may have.
-
-    Its divisors are held at those of the whole, (…, K).
-    """
+    """Norm parts of what a projection makes, (…, K), if it is, with the divisors of the whole."""
     if (norm := model.head_norm(projection)) is None:
         return parts
     mean_square = whole.square().mean(dim=-1, keepdim=True)

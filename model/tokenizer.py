@@ -77,11 +77,10 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int, *, rarest: int = 0) -> Tokenizer:
-        """Learn a byte-pair encoding of ``vocab_size`` tokens from texts.
+        """Learn a byte-pair encoding of ``vocab_size`` tokens, beyond those of bytes, from texts.
 
         It has fewer if nothing is left to merge that occurs ``rarest`` times, and more if the
-        characters of the alphabet exceed ``vocab_size``, which must be larger than the number of
-        special and byte tokens.
+        characters of the alphabet exceed it.
         """
         reserved = len(SPECIAL_TOKENS) + len(BYTES)
         if vocab_size <= reserved:
@@ -144,10 +143,7 @@ class Tokenizer:
         return parse_description(self.to_text()).merges
 
     def split(self, text: str) -> list[str]:
-        """Split a text into the parts within which tokens are merged: words and single marks.
-
-        Each has the space before it; together they are the text after one space.
-        """
+        """Split a text into words and marks with their spaces, within which tokens are merged."""
         check_text(text)
         normalized = self._inner.normalizer.normalize_str(text)
         return [part for part, _ in self._inner.pre_tokenizer.pre_tokenize_str(normalized)]
@@ -181,10 +177,7 @@ class Tokenizer:
 
 
 class WordTokenizer(Tokenizer):
-    """Has words and punctuation marks as tokens; other words become ``<unk>``.
-
-    Amounts of space, unknown words and mostly upper case are lost: text does not round-trip.
-    """
+    """Has words and marks as tokens; spacing, unknown words and mostly upper case are lost."""
 
     kind = "word"
 
@@ -200,10 +193,7 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int, *, rarest: int = 0) -> WordTokenizer:
-        """Take the most frequent words of texts, at most ``vocab_size`` with the special tokens.
-
-        Each of them occurs at least ``rarest`` times.
-        """
+        """Take the most frequent words, at most ``vocab_size``, that occur ``rarest`` times."""
         if vocab_size <= len(SPECIAL_TOKENS):
             raise ValueError(
                 f"vocab_size: expected more than {len(SPECIAL_TOKENS)}, got {vocab_size}"
@@ -317,8 +307,5 @@ class TokenizerPair:
         return [*start, *self.source.encode(text), EOS]
 
     def encode_target(self, text: str) -> list[int]:
-        """Encode a target: ``<s>``, the tokens and ``</s>``.
-
-        The decoder consumes all but the last and predicts all but the first.
-        """
+        """Encode a target: ``<s>``, the tokens and ``</s>``."""
         return [BOS, *self.target.encode(text), EOS]

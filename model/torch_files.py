@@ -128,10 +128,7 @@ def _check_zip(path: Path) -> None:
 
 
 class _BeforeZip(io.BufferedReader):
-    """A file as PyTorch wrote it before version 1.6, whose pickle is bounded while it is read.
-
-    Its storages PyTorch reads by itself, from the file's descriptor.
-    """
+    """A file of PyTorch before 1.6, whose pickle is bounded while read; storages are read apart."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(path))
@@ -169,10 +166,7 @@ def _unwrapped(path: Path, loaded: Any, depth: int = 0) -> Any:
 
 
 def _has_tensors(value: Any, known: dict[int, bool]) -> bool:
-    """Return whether a value maps names to tensors, or to what does; an optimiser's has numbers.
-
-    ``known`` is for mappings that are there many times, or in themselves.
-    """
+    """Return whether a mapping leads from names to tensors; ``known`` are those met already."""
     if not isinstance(value, Mapping) or id(value) in known:
         return known.get(id(value), False)
     known[id(value)] = False

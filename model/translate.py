@@ -12,8 +12,13 @@ from typing import Annotated
 import tyro
 
 from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError
-from headwise.model.decoding.beam import beam_search
-from headwise.model.decoding.translation import GREEDY, Decoding, decode_in_batches, translate
+from headwise.model.decoding.translation import (
+    GREEDY,
+    Decoding,
+    decode_in_batches,
+    search,
+    translate,
+)
 from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, open_checkpoint
@@ -59,13 +64,11 @@ def _n_best(
     beams = decode_in_batches(
         sources,
         how.batch_size,
-        lambda batch: beam_search(
+        lambda batch: search(
             checkpoint.model,
             [sources[place] for place in batch],
-            size=how.decoding.beam,
-            alpha=how.decoding.length_penalty,
-            prefix=run.tokenizers.prefix,
-            early_stopping=how.decoding.early_stopping,
+            how.decoding,
+            run.tokenizers.prefix,
         ),
     )
     decode = run.tokenizers.target.decode
@@ -82,10 +85,7 @@ def _on_one_line(text: str) -> str:
 def translate_lines(
     lines: Iterable[str], run: Run, checkpoint: Checkpoint, how: TranslateArguments
 ) -> Iterator[str]:
-    """Yield one translation for each line, empty for an empty line.
-
-    With ``n_best``, yield up to so many lines for each line that is not empty.
-    """
+    """Yield a translation for each line, empty for an empty one; or the ``n_best`` of each."""
     rest = enumerate((line.strip() for line in lines), start=1)
     allowed = checkpoint.model.description.max_length
     while chunk := list(islice(rest, _LINES_AT_A_TIME)):

@@ -66,10 +66,7 @@ class PinnedRow(NamedTuple):
         return f"row {self.row + 1} of {head_name(self.head)}"
 
     def __str__(self) -> str:
-        """Return its name, such as ``cross.2.4:3:5`` (the third row, onto the fifth key).
-
-        A row with weights of its own has none that could be read.
-        """
+        """Return its name, such as ``cross.2.4:3:5``, unless it has weights of its own."""
         onto = MEAN if self.onto is None else self.onto
         written = onto + 1 if isinstance(onto, int) else onto
         return f"{head_name(self.head)}:{self.row + 1}:{written}"

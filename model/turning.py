@@ -26,12 +26,8 @@ def turn(model: Seq2SeqModel, turned: Turned) -> Iterator[None]:
     """Turn heads and pin rows while the calling thread runs the model, also in cached decoding.
 
     All sentences of a batch are turned alike. Where a row is pinned, attention is computed
-    explicitly, as while its weights are read; so it is in the self-attention before a pinned
-    cross-attention.
-
-    Raises:
-        ValueError: at once, if the model does not have a head; in the pass, if a pinned key is none
-            of a sentence's. A row that a sentence does not have changes nothing.
+    explicitly. A head that the model lacks is a ValueError at once, a key that a sentence lacks in
+    the pass; a row that it lacks changes nothing.
     """
     model.description.require_heads(turned.heads)
     with ExitStack() as stack:
@@ -68,11 +64,10 @@ def _multiply_heads(strengths: Mapping[int, float]) -> Edit:
 
 
 class _Rows:
-    """Which rows of an attention's tensors, (B, H, Q, M), are those of given queries.
+    """Finds the rows of given queries in an attention's tensors, (B, H, Q, M).
 
-    With a cache a tensor has the rows of the new tokens only. The first of them is the number of
-    tokens before, which only the keys of the decoder's self-attention tell, (M − Q); those of
-    cross-attention, in the same layer, are told by it (``note``).
+    With a cache these have only new rows: how many came before, only the keys of the decoder's
+    self-attention tell, and tell cross-attention (``note``).
     """
 
     def __init__(self, kind: Kind) -> None:

@@ -29,10 +29,7 @@ _REPEATED = ("list", "tuple", "set", "frozenset", "dict")
 
 
 def check_values(content: str | bytes, most: int = MOST_VALUES) -> None:
-    """Raise a ValueError if JSON has too many values, before they take memory.
-
-    Each follows a comma or an opening bracket; such characters within texts count as well.
-    """
+    """Raise a ValueError if JSON has too many values, by its commas and opening brackets."""
     text = content.encode() if isinstance(content, str) else content
     if (found := sum(text.count(mark) for mark in (b",", b"[", b"{"))) > most:
         raise ValueError(f"expected at most {most:,} values, got some {found:,}")

@@ -106,10 +106,7 @@ def weights_path(folder: Path, step: int) -> Path:
 
 
 def sha256_of_tensors(file: BinaryIO) -> tuple[str, dict[str, str]]:
-    """Return the sha256 of the tensors of a safetensors file, and its metadata, which do not count.
-
-    The file is read from its beginning to its end, and never as a whole in memory.
-    """
+    """Return the sha256 of the tensors of a file, and its metadata, which do not count."""
     file.seek(0)
     header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     metadata = header.pop("__metadata__", {})
@@ -144,10 +141,7 @@ def save_weights(
 
 
 def header_of(folder: Path, step: int) -> dict[str, str]:
-    """Read the header of a weights file: run, step and the sha256 of configuration and tensors.
-
-    It is read also where the tensors are altered, which ``read_weights`` finds out.
-    """
+    """Read run, step and hashes from a header, also where the tensors are altered."""
     path = weights_path(folder, step)
     require_whole(path, within=folder)
     return read_header(path, within=folder)[2]
@@ -180,10 +174,7 @@ def read_weights(
     step: int,
     dtype: torch.dtype = torch.float32,
 ) -> Checkpoint:
-    """Read the weights of a step into a model, in this type, and verify their hashes.
-
-    The file must be one of this configuration, run and step.
-    """
+    """Read a step of this configuration and run into a model of this type; verify the hashes."""
     path = weights_path(folder, step)
     if not path.exists():
         known = ", ".join(f"{s:,}" for s in steps_of(folder)) or "none"

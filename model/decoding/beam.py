@@ -56,10 +56,9 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Beam:
-    """The result of the search for one source has hypotheses, best first, and the search tree.
+    """Hypotheses for one source, best first, and the tree.
 
-    For each step the tree has the 2 · size most likely candidates, in order of their probability;
-    parents precede their children.
+    For each step it has the 2 · size most likely candidates, in order; parents precede children.
     """
 
     hypotheses: list[Hypothesis]

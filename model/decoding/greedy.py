@@ -20,18 +20,12 @@ from headwise.model.ties import first_largest, first_largest_of
 
 
 def longest_target(source_length: int, max_length: int) -> int:
-    """Return the most tokens to generate for a source of this length, without ``<s>``.
-
-    The limit also stops untrained models.
-    """
+    """Return the most tokens to generate, without ``<s>``, so that untrained models end, too."""
     return min(2 * source_length + 10, max_length)
 
 
 class Generation:
-    """A batch of targets grows by one token a step; keys and values are cached.
-
-    All targets begin with ``prefix``, by default the model's start token.
-    """
+    """A batch of targets that grows by one token a step; keys and values are cached."""
 
     def __init__(self, model: Seq2SeqModel, sources: Rows, prefix: Ids | None = None) -> None:
         special = model.special_ids
@@ -86,10 +80,7 @@ def decode_step_by_step(
     *,
     keep_rows: bool = False,
 ) -> list[list[int]]:
-    """Decode a batch token by token; ``choose`` picks the next token of each row.
-
-    Rows that have ended leave the batch, unless all are to be kept. The rest is as in ``greedy``.
-    """
+    """Decode as ``greedy`` does; ``choose`` picks the next token of each row."""
     batch = Generation(model, sources, prefix)
     targets, ends = [list(batch.prefix) for _ in sources], model.special_ids.ends
     longest = [len(batch.prefix) + most for most in batch.most_generated]

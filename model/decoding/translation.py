@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.beam import Beam, beam_search
 from headwise.model.decoding.greedy import decode_step_by_step, greedy
 from headwise.model.interface import Ids, Rows, Seq2SeqModel, Tokenizers
 from headwise.model.ties import NEAR, descending
@@ -45,11 +45,7 @@ def sample(
     top_p: float = 1.0,
     prefix: Ids | None = None,
 ) -> list[list[int]]:
-    """Decode a batch by sampling.
-
-    Each source has its own seed, so that its result does not depend on the rest of the batch. The
-    rest is as in ``greedy``.
-    """
+    """Decode a batch by sampling, else as ``greedy``; each source has a seed of its own."""
     if len(seeds) != len(sources):
         raise ValueError(f"expected {len(sources)} seeds, one a source, got {len(seeds)}")
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -117,13 +113,8 @@ def translate(
     decoding: Decoding = GREEDY,
     start: int = 0,
 ) -> list[str]:
-    """Translate texts, ``batch_size`` together; results are in the order of the texts.
-
-    Sampling derives the seed of each text from its index, which begins at ``start``.
-    """
-    sources = [tokenizers.encode_source(text) for text in texts]
-
-    prefix = tokenizers.prefix
+    """Translate texts, ``batch_size`` together; sampling seeds each by its index from ``start``."""
+    sources, prefix = [tokenizers.encode_source(text) for text in texts], tokenizers.prefix
 
     def decode(batch: list[int]) -> list[list[int]]:
         rows = [sources[i] for i in batch]
@@ -139,14 +130,7 @@ def translate(
                 prefix=prefix,
             )
         if decoding.beam > 1:
-            beams = beam_search(
-                model,
-                rows,
-                size=decoding.beam,
-                alpha=decoding.length_penalty,
-                prefix=prefix,
-                early_stopping=decoding.early_stopping,
-            )
+            beams = search(model, rows, decoding, prefix)
             return [beam.hypotheses[0].target for beam in beams]
         return greedy(model, rows, prefix)
 
@@ -154,13 +138,22 @@ def translate(
     return [tokenizers.target.decode(target) for target in targets]
 
 
+def search(model: Seq2SeqModel, sources: Rows, decoding: Decoding, prefix: Ids) -> list[Beam]:
+    """Run the beam search that a way of decoding asks for."""
+    return beam_search(
+        model,
+        sources,
+        size=decoding.beam,
+        alpha=decoding.length_penalty,
+        prefix=prefix,
+        early_stopping=decoding.early_stopping,
+    )
+
+
 def decode_in_batches(
     sources: Rows, batch_size: int, decode: Callable[[list[int]], list[Result]]
 ) -> list[Result]:
-    """Call ``decode`` with the indices of batches of sources of similar length.
-
-    It returns a result for each index of a batch; all results are in the order of the sources.
-    """
+    """Call ``decode`` with indices of sources of similar length; results are in their order."""
     found: dict[int, Result] = {}
     for batch in sorted_batches(sources, batch_size):
         found.update(zip(batch, decode(batch), strict=True))

@@ -55,10 +55,7 @@ def adapter_kind(folder: Path, *, within: Path) -> str:
 
 
 def base_of(folder: Path, *, within: Path) -> Path:
-    """Return the folder of the model that an adapter is of: a path, or what the hub's cache has.
-
-    A path may be relative to where the program runs, to the adapter or to its training.
-    """
+    """Return the folder of an adapter's model, beside it or its training, or in the hub's cache."""
     values = _read(folder, within)
     name, revision = values.get("base_model_name_or_path"), values.get("revision")
     if not isinstance(name, str) or not name:
@@ -93,10 +90,7 @@ def _read(folder: Path, within: Path) -> dict[str, Any]:
 
 
 def vocabulary_of(folder: Path, *, within: Path, base: int) -> int:
-    """Return how many tokens the model of an adapter has; its base has ``base`` of them.
-
-    The embeddings that were saved with the adapter say so, or the indices of trained tokens.
-    """
+    """Return how many tokens an adapter's model has, by what was saved; its base has ``base``."""
     sizes = []
     try:
         with safe_open(folder / WEIGHTS, "pt") as file:
@@ -115,10 +109,7 @@ def vocabulary_of(folder: Path, *, within: Path, base: int) -> int:
 
 
 def resize(model: Any, tokens: int) -> None:
-    """Give a base as many tokens as its adapter was trained with; those that it has stay.
-
-    A new one is random, though always the same, where the adapter has no values of it.
-    """
+    """Give a base the tokens of its adapter: new ones are random, though always the same."""
     if model.get_input_embeddings().weight.shape[0] != tokens:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)

@@ -150,10 +150,9 @@ def _joined(halves: list[Tensor], dim: int) -> Tensor:
 
 
 def _make_mask(*, q_length: int, **settings: Any) -> Tensor | None:
-    """Make a boolean mask (B, 1, Q, M); None only if nothing is hidden.
+    """Make a boolean mask (B, 1, Q, M); None only for a single query, which sees all keys.
 
-    ``transformers`` may leave out a causal mask that its own attention function knows to apply;
-    ours does not know, so only a single query, which sees all keys, is without one.
+    ``transformers`` may leave out a causal mask that its own attention function knows to apply.
     """
     settings["allow_is_causal_skip"] &= q_length == 1
     return sdpa_mask(q_length=q_length, **settings)

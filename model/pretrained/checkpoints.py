@@ -126,10 +126,7 @@ def find_checkpoints(folder: Path) -> Found:
 
 
 def _stamps(folder: Path) -> tuple[Hashable, int]:
-    """Return the stamps of what is read in a folder, if adapters are there, and the newest time.
-
-    What comes into a folder or goes out of it changes the time of the folder.
-    """
+    """Return the stamps of what is read in a folder, and the newest time."""
     with suppress(OSError), os.scandir(folder) as entries:
         places = [str(folder), *sorted(entry.path for entry in entries if entry.is_dir())]
         stamps = [_stamp(f"{place}{end}") for place in places for end in _READ]
@@ -211,10 +208,10 @@ def _put(found: Found, step: int, path: Path) -> None:
 
 
 def _leave_out_unfinished(found: Found) -> None:
-    """Leave out the checkpoint of the last step while it is being written.
+    """Leave out what is being written.
 
-    The Trainer writes its state last; where it has done so in any checkpoint, its later ones
-    without are not complete yet. Where it has not, the weights must be as long as they say.
+    Where the Trainer has written its state, which it does last, later ones without are not
+    complete; where it has not, the newest weights must be as long as they say.
     """
     ended = [step for step, path in found.by_step.items() if state_path(path).is_file()]
     newest = max(found.by_step, default=0)
@@ -278,10 +275,9 @@ def _leave_out_other_sizes(found: Found) -> None:
 
 
 def weights_by_step(folder: Path) -> dict[int, Path]:
-    """Map steps to folders with weights; a folder of a single model has one step.
+    """Map steps to folders with weights; of adapters, step 0 is their base.
 
-    Of adapters, step 0 is the model that they are of; a single one has step 1, if none is known. If
-    there are none, it is a CheckpointError that says what is there instead.
+    A CheckpointError says what is there instead, if there are none.
     """
     found = find_checkpoints(folder)
     if not found.by_step and found.waiting:

@@ -27,11 +27,10 @@ class Modules:
     """
 
     def __init__(self, inner: Any, given: Mapping[str, Tensor]) -> None:
-        """Copy the modules of a model that was loaded from the tensors of a checkpoint's files.
+        """Copy the modules of a model that was loaded from the tensors of files.
 
-        Raises:
-            ValueError: if the model's weights are not these tensors, one by one and by their names,
-                so that those of other files would have to be converted.
+        If these are not its weights one by one and by name, it is a ValueError: others would have
+        to be converted.
         """
         places = inner.state_dict(keep_vars=True)
         self._empty: dict[str, Tensor] = {}

@@ -269,10 +269,7 @@ _REASONS = {
 
 
 def families_of(config: Mapping[str, Any], path: object) -> tuple[Family, Family]:
-    """Return the families of encoder and decoder by the values of a configuration.
-
-    One that cannot be opened is a CheckpointError.
-    """
+    """Return the families of encoder and decoder; a CheckpointError if they cannot be opened."""
     model_type = config.get("model_type")
     if model_type == _PAIR:
         return _stack_family(config, "encoder", path), _stack_family(config, "decoder", path)

@@ -66,10 +66,9 @@ _SIZES = ("layers", "heads", "positions", "distance", "buckets", "d_model", "d_k
 
 
 def check_files(folder: Path) -> None:
-    """Check all files that may be read from the folder of a model or of one of its checkpoints.
+    """Check all files of a folder that ``transformers`` may open by itself, whatever they are.
 
-    ``transformers`` opens them by itself, whatever they are. One that is no regular file, is too
-    large, or a link that leads out of the folder (or its training's), is a CheckpointError.
+    One that is no regular file, is too large, or leads out of the training, is a CheckpointError.
     """
     within = run_folder_of(folder)
     for path in sorted(folder.iterdir()):
@@ -108,11 +107,7 @@ def seems_to_train(folder: Path) -> bool:
 
 
 def trainer_log(path: Path) -> list[dict[str, Any]]:
-    """Read what the Trainer logged, of training and of evaluations.
-
-    What our log has, too, has the name that it has there, all else its own. What is not a finite
-    number is left out.
-    """
+    """Read the finite numbers that the Trainer logged, named as in our log what that has, too."""
     history = trainer_state(path.parent).get("log_history", [])
     rows = []
     for row in history if isinstance(history, list) else []:

@@ -51,19 +51,16 @@ class PretrainedCache(EncoderDecoderCache):
 
 
 class PretrainedModel(nn.Module):
-    """A model of ``transformers`` behind the interface of ours, in evaluation mode.
+    """A model of ``transformers``, which is ``inner``, behind the interface of ours.
 
-    ``Seq2SeqModel`` in ``model/interface.py`` describes its properties and methods. ``encoder``,
-    ``decoder`` and ``logits`` hold the hook points, ``inner`` the model.
+    ``encoder``, ``decoder`` and ``logits`` hold the hook points.
     """
 
     def __init__(self, inner: PreTrainedModel, *, reached: bool = False) -> None:
         """Put hook points beside a model, of which it is known whether they are ``reached``.
 
-        Raises:
-            CheckpointError: if its family is none that can be opened.
-            ValueError: if its settings have no special ids, it lacks a module that its family's
-                record names, or what it computes does not pass through the hook points.
+        An unknown family is a CheckpointError; wrong ids, a module that is not there, or a pass
+        beside the hook points is a ValueError.
         """
         super().__init__()
         config = inner.config.to_dict() | {"model_type": inner.config.model_type}
@@ -258,8 +255,7 @@ def wrap_pretrained(
 ) -> tuple[PretrainedModel, PretrainedTokenizers]:
     """Put a model, which is changed, and a copy of its tokenizer behind the interface of ours.
 
-    Where no target language is chosen it is the tokenizer's, if that has one. Errors are those of
-    ``wrap_model`` in ``headwise.model.memory``.
+    Where no target language is chosen it is the tokenizer's, if that has one.
     """
     if not (isinstance(model, PreTrainedModel) and model.get_output_embeddings()):
         raise ValueError(

@@ -49,9 +49,8 @@ class Notation:
         return bool(self.ends_after or self.goes_on_after)
 
     def to_bytes(self, token: str, *, added: bool = False) -> bytes:
-        """Return the text of a token in UTF-8, with a space before it if it begins a word.
+        """Return a token in UTF-8, with a space where a word begins, or else where it ends.
 
-        Where tokens say instead whether a word ends, the space is after one that ends it.
         ``added`` is a token that was put into a vocabulary later, which is a text as it is.
         """
         if self.byte_fallback and token in _BYTES:

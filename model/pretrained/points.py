@@ -232,13 +232,10 @@ class _FirstLayerEndsError(Exception):
 
 
 def require_reached(model: PretrainedModel) -> None:
-    """Run one token through the first layer of each stack, and see what its hook points get.
+    """Run a token through the first layers, and see that each hook point gets a tensor.
 
-    A family whose attention computes in place leaves some without a tensor. It takes 10 ms of a
-    core where layers are 512 wide, beside the seconds that loading the weights takes.
-
-    Raises:
-        ValueError: if one gets no tensor, or there is no such pass.
+    A family whose attention computes in place leaves some without; it is a ValueError. It takes 10
+    ms of a core where layers are 512 wide, beside the seconds that loading the weights takes.
     """
     ids = torch.zeros((1, 1), dtype=torch.long, device=model.device)
     width = model.description.of("encoder").d_model

@@ -65,10 +65,7 @@ _IN_LAYER = re.compile(r"\.(layers?|block|h)\.\d+\.(?!(attn|crossattention)\.(ma
 
 @dataclass(frozen=True)
 class PretrainedRun:
-    """An opened Hugging Face model, or the checkpoints of its training.
-
-    ``Run`` in ``model/runs.py`` describes its properties and methods.
-    """
+    """An opened Hugging Face model, or the checkpoints of its training; ``Run`` describes it."""
 
     folder: Path
     name: str
@@ -262,10 +259,9 @@ class PretrainedRun:
         return folders.trainer_log(folders.log_path(self.folder))
 
     def load(self, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
-        """Load the weights of a step in this type, in evaluation mode.
+        """Load a step in this type, in evaluation mode; what is damaged is a CheckpointError.
 
         (In float16, T5's ``wo`` stays float32: its products are too large for the shorter type.)
-        What is missing, truncated, pickled, not finite or of another model is a CheckpointError.
         """
         adapter = self._folder_of(step)
         folder = base_folder(adapter)
@@ -342,10 +338,7 @@ class PretrainedRun:
         return inner
 
     def _loaded_again(self, files: Sequence[Path], dtype: torch.dtype) -> Any:
-        """Fill the modules of another checkpoint; None where there are none yet that the files fit.
-
-        Files that cannot be read are left to ``_loaded``, which says why.
-        """
+        """Fill the modules of another checkpoint; None where none fit, or a file cannot be read."""
         if (modules := self._modules.get(dtype)) is None:
             return None
         with suppress(CheckpointError, SafetensorError, OSError):

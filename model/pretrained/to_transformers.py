@@ -68,12 +68,9 @@ def save_for_transformers(
 ) -> str:
     """Write checkpoints of a run for ``AutoModelForSeq2SeqLM`` and ``AutoTokenizer``.
 
-    The folder gets a checkpoint's files, by default of the last step, or with all steps a folder
-    ``checkpoint-STEP`` for each, as the Trainer does. What is returned says what was written.
-
-    Raises:
-        CheckpointError: if the folder is in use or cannot be written, a checkpoint cannot be used,
-            or no family can express the model.
+    The folder gets the files of a step, by default the last, or with all steps a folder
+    ``checkpoint-STEP`` for each; what was written is returned in words. A folder in use, or a model
+    that no family can express, is a CheckpointError.
     """
     folder = folder.resolve()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
@@ -137,10 +134,7 @@ def _log_history(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, An
 
 
 def to_config(config: TransformerConfig) -> MarianConfig | PegasusConfig:
-    """Make the configuration of a Marian or a Pegasus that computes what our model does.
-
-    It is a ``ValueError`` if neither can.
-    """
+    """Make the configuration that computes what our model does; a ValueError if none can."""
     is_pegasus, sizes = config.norm == "pre", (config.source_vocab_size, config.target_vocab_size)
     if config.d_k is not None and config.d_k * config.n_heads != config.d_model:
         raise ValueError(
@@ -196,10 +190,7 @@ def to_config(config: TransformerConfig) -> MarianConfig | PegasusConfig:
 def to_model(
     ours: Transformer, config: MarianConfig | PegasusConfig
 ) -> MarianMTModel | PegasusForConditionalGeneration:
-    """Make a Marian or a Pegasus with the weights of our model, in evaluation mode.
-
-    Where a bias of theirs does not exist in ours, it is zero.
-    """
+    """Make a Marian or a Pegasus with our weights; biases that ours does not have are zero."""
     kind: Any = PegasusForConditionalGeneration
     if isinstance(config, MarianConfig):
         kind = MarianMTModel

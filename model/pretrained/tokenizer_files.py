@@ -199,10 +199,7 @@ _CHECKS: dict[str, Callable[[bytes, int], None]] = {
 
 
 def check_tokenizer_files(folder: Path, tokens: int) -> None:
-    """Check the files of a tokenizer that are there; ``tokens`` is how many its model has.
-
-    A CheckpointError names the file that is broken, and what is wrong with it.
-    """
+    """Check the files that are there, for a model of some tokens; a CheckpointError names one."""
     check_files(folder)
     for name in ("config.json", "generation_config.json"):  # the first says which tokenizer it is
         path = folder / name
@@ -226,10 +223,7 @@ def read_files(folder: Path) -> str:
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise a ValueError where the native library gives up, which is no ``Exception`` by itself.
-
-    So it does where a pattern, by which a tokenizer divides texts, must be tried in too many ways.
-    """
+    """Raise a ValueError where the native library gives up, as on patterns of too many ways."""
     try:
         yield
     except BaseException as error:

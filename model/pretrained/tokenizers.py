@@ -166,13 +166,9 @@ class PretrainedTokenizers:
     ) -> None:
         """Set a tokenizer, which is changed, up for a model and a choice of languages.
 
-        ``sizes`` are the rows of the embeddings of source and target; ``config`` and ``generation``
-        are the settings of the model; ``own_target`` is a tokenizer that is only for the target;
-        errors begin with ``place``.
-
-        Raises:
-            CheckpointError: if the tokenizer has more tokens than the model.
-            ValueError: if a language or prefix is not among the choices.
+        ``sizes`` are the rows of both embeddings; ``own_target`` is only for the target; errors
+        begin with ``place``. A tokenizer with more tokens than the model is a CheckpointError, an
+        unknown language or prefix a ValueError.
         """
         choices = choices_of(tokenizer, config, generation)
         for what, chosen, expected in (
@@ -262,10 +258,7 @@ def language_ids(tokenizer: Any, config: Any, generation: Any) -> dict[str, int]
 
 
 def set_source_language(tokenizer: Any, code: str, id: int) -> None:
-    """Let a tokenizer put this language's token to each source.
-
-    Those of M2M100 and PLBart know only the languages of their own tables.
-    """
+    """Let a tokenizer, perhaps of a table without it, put this language's token to sources."""
     values = {"lang_code_to_id": id, "lang_code_to_token": code, "lang_token_to_id": id}
     if code not in getattr(tokenizer, "lang_code_to_id", {code: id}):
         for table, value in values.items():
@@ -276,7 +269,7 @@ def set_source_language(tokenizer: Any, code: str, id: int) -> None:
 def target_prefix(
     special: SpecialIds, known: dict[str, int], forced: int | None, target: str | None
 ) -> tuple[int, ...]:
-    """The ids with which a target begins.
+    """Return the ids with which a target begins.
 
     NLLB, M2M100 and mBART-50 have a start and then the language; mBART starts with the language.
     """
@@ -287,10 +280,7 @@ def target_prefix(
 
 
 def load_tokenizer(folder: Path, tokens: int) -> Any:
-    """Load a tokenizer of ``transformers`` from a folder; ``tokens`` is how many its model has.
-
-    A CheckpointError names the file that is missing or broken.
-    """
+    """Load a tokenizer for a model of some tokens; a CheckpointError names what is broken."""
     check_tokenizer_files(folder, tokens)
     try:
         with quiet():

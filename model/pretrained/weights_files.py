@@ -49,10 +49,7 @@ _UNREAD = {
 
 
 def weights_files(folder: Path) -> list[Path]:
-    """List the weights files of a checkpoint; none where one of them is missing.
-
-    Those of an adapter are its own, without those of its base.
-    """
+    """List the weights files of a checkpoint, or of an adapter alone; none if one is missing."""
     if is_adapter(folder):
         return [folder / ADAPTER_WEIGHTS] if (folder / ADAPTER_WEIGHTS).is_file() else []
     if (folder / WEIGHTS).is_file():
@@ -81,11 +78,10 @@ def shapes_in(files: Iterable[Path]) -> dict[tuple[Path, str], tuple[int, ...]]:
 
 
 def tensors_in(files: Iterable[Path], expected: Collection[str]) -> dict[str, tuple[Path, str]]:
-    """Return which file has each tensor of a model, and under which name there.
+    """Return the file of each tensor of a model and its name there, without wrappers.
 
-    Names are those without what ``torch.compile`` and wrappers for several GPUs put into them, or
-    before all of them, such as ``module.`` or ``_orig_mod.``; ``expected`` are those of the model.
-    A file that cannot be read is a SafetensorError or an OSError.
+    These are what ``torch.compile`` and several GPUs put into names, or before all of them. A file
+    that cannot be read is a SafetensorError or an OSError.
     """
     places: dict[str, tuple[Path, str]] = {}
     for path in files:
@@ -117,10 +113,7 @@ _MOST_COMPUTED = 4 * 2**20
 
 
 def check_sizes(values: Mapping[str, Any], files: Sequence[Path], path: Path) -> None:
-    """Refuse, by a CheckpointError, a configuration of larger sizes than weights can have.
-
-    It was read from ``path``.
-    """
+    """Refuse, by a CheckpointError, a configuration of larger sizes than its weights can have."""
     try:
         shapes = shapes_in(files).values()
     except CheckpointError:
@@ -156,10 +149,7 @@ def _sizes(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 def check_shapes(
     expected: Mapping[str, Sequence[int]], numbers: int, files: Sequence[Path]
 ) -> None:
-    """Refuse, by a CheckpointError, files whose tensors do not fit a model built without memory.
-
-    ``numbers`` is how many its weights are, tied ones once: there must not be by far too few.
-    """
+    """Refuse, by a CheckpointError, files of other shapes, or of by far too few ``numbers``."""
     try:
         places, shapes = tensors_in(files, expected.keys()), shapes_in(files)
     except (CheckpointError, SafetensorError, OSError, ValueError):

@@ -46,10 +46,7 @@ def bucketed(
 
 
 class Shard(NamedTuple):
-    """A shard is the rows of a batch that one process computes.
-
-    It is never empty: a process without rows gets one with weight 0.
-    """
+    """The rows of a batch that one process computes; without rows, one with weight 0."""
 
     source: Tensor  # ids (B, S)
     target: Tensor  # ids (B, T + 1)
@@ -83,10 +80,7 @@ class Batches:
             self._batches = bucketed(sources, targets, batch_tokens=tokens, **order)
 
     def shard(self, number: int, *, index: int = 0, count: int = 1) -> Shard:
-        """Return rows ``index``, ``index + count``, … of batch ``number`` of the training.
-
-        Neighbouring rows of a batch have similar lengths, so that shards take similar time.
-        """
+        """Return every ``count``-th row of a batch, so that shards take similar time."""
         epoch, place = divmod(number, self.per_epoch)
         if epoch != self._epoch:
             self._begin(epoch)

@@ -198,10 +198,7 @@ def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.
 
 
 def read_rows(path: Path, columns: tuple[str, ...] = ()) -> Iterator[CorpusRow]:
-    """Read the rows of a local file; formats and errors are those of ``stream_corpus``.
-
-    The header line of a .tsv or .csv file must have ``columns``.
-    """
+    """Read rows as ``stream_corpus`` does; a header of .tsv or .csv must have ``columns``."""
     if not path.is_file():
         raise DataError(
             f"{path}: no such file, and not one of the corpora known by name "

@@ -92,11 +92,10 @@ class Data:
 
 
 def hold_back(corpus: Corpus, *, languages: tuple[str, str], seed: int) -> tuple[Corpus, Corpus]:
-    """Split a corpus into training data and validation data, which have no source in common.
+    """Split a corpus, by the seed, into training and validation data without a common source.
 
-    Which pairs are held back follows from the pairs and the seed of the training alone. Training
-    data keep name and hash of the corpus; ``languages`` are the columns of the validation data as a
-    file. Fewer than two distinct sources, or languages that are one, are a ``DataError``.
+    ``languages`` are the columns of the validation data as a file. Fewer than two distinct sources,
+    or languages that are one, are a ``DataError``.
     """
     if languages[0] == languages[1]:
         raise DataError(f"expected two languages, got '{languages[0]}' twice; give --valid")
@@ -207,10 +206,7 @@ class Examples:
 
 
 def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_tokens: int) -> Examples:
-    """Encode pairs; drop and count those with an empty side, repeated, or over ``max_tokens``.
-
-    It is a ``DataError`` if nothing is left.
-    """
+    """Encode pairs; drop and count the empty, repeated and too long; DataError if none is left."""
     seen: set[Pair] = set()
     kept, sources, targets = [], [], []
     empty = duplicates = too_long = 0
@@ -239,11 +235,10 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_tokens: i
 
 
 def draw_train_sample(examples: Examples, *, seed: int) -> Encoded:
-    """Draw ``MOST_SAMPLED`` training pairs, or all if they are fewer, by seed and number of pairs.
+    """Draw ``MOST_SAMPLED`` training pairs, or all if they are fewer, by the seed.
 
-    Their loss is measured as the validation loss is. The loss that a training logs of its batches
-    cannot be compared with that: it has label smoothing, dropout and the weights of many steps in
-    it.
+    Their loss can be compared with the validation loss; that of batches has smoothing, dropout and
+    the weights of many steps in it.
     """
     count = len(examples.sources)
     drawn = random.Random(f"{seed}-sample").sample(range(count), min(count, MOST_SAMPLED))

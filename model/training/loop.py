@@ -92,10 +92,7 @@ class Training:
     def __call__(self, *, resume: bool) -> Iterator[int]:
         """Train; yield the step of each milestone when its files are written.
 
-        Raises:
-            CheckpointError: if there is no state to resume from, or a file cannot be written.
-            KeyboardInterrupt: after Ctrl-C, when the state was saved.
-            DivergenceError: if loss or gradient is no longer a finite number.
+        After Ctrl-C the state is saved and KeyboardInterrupt raised.
         """
         step, seen, meter = self._resume() if resume else (0, 0, _Meter())
         self.accelerator.init_trackers("tensorboard")
@@ -240,10 +237,7 @@ class Training:
         )
 
     def _resume(self) -> tuple[int, int, _Meter]:
-        """Restore the saved state, remove logs and weights after it.
-
-        What is returned is the step, target tokens so far, and the meter as it was.
-        """
+        """Restore the saved state and cut back what is after it; return step, tokens and meter."""
         state = self.processes.share(lambda: read_resume_state(self.run.folder, self.model))
         restore(state, self.model, self.optimiser)
         last = state.step or -1  # at step 0, its milestone is removed too
@@ -259,10 +253,7 @@ class Training:
 
 
 class _Meter:
-    """Measures mean loss and training speed since the last ``read``.
-
-    A resumed training goes on with the sums of the one that stopped; its speed is its own.
-    """
+    """Measures mean loss and speed since the last ``read``; resumed, it goes on with the sums."""
 
     def __init__(self, loss: float = 0.0, tokens: int = 0) -> None:
         self.loss, self.tokens = loss, tokens

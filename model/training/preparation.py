@@ -86,13 +86,7 @@ class Prepared:
 
 
 def prepare(arguments: TrainArguments, data: Data, *, resume: bool) -> Prepared:
-    """Create a new run, or open the run to resume.
-
-    Raises:
-        CheckpointError: if a new run is there already, or the one to resume is another.
-        DataError: if no training pair or no validation pair can be used, or a sample is too long.
-        ValueError: if a vocabulary size is too small.
-    """
+    """Create a new run, or open the run to resume; data that cannot be used are refused."""
     run, examples, samples = (_resumed_run if resume else _new_run)(arguments, data)
     notes = []
     if arguments.leave_out:
@@ -117,10 +111,9 @@ def prepare(arguments: TrainArguments, data: Data, *, resume: bool) -> Prepared:
 def describe_vocabulary(
     tokenizers: TokenizerPair, pairs: Sequence[Pair], *, rarest: int
 ) -> list[str]:
-    """Return sentences on the vocabularies that were learned from training pairs.
+    """Say how large the vocabularies are, and warn where rare words are mostly single tokens.
 
-    They warn of a byte-pair encoding that has most rare words as single tokens, each of which the
-    model would see too seldom to learn. ``rarest`` is how often a token had to occur.
+    ``rarest`` is how often a token had to occur.
     """
     sides = [("vocabulary", tokenizers.source, [text for pair in pairs for text in pair])]
     if not tokenizers.shared:
@@ -146,10 +139,7 @@ def describe_vocabulary(
 
 
 def rare_words_as_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
-    """Return the share of the distinct rare words that are single tokens; 0 if none is rare.
-
-    Words of one character, which always are, and texts that are too long are left out.
-    """
+    """Return the share of distinct rare words, of two letters or more, that are single tokens."""
     read = (text for text in texts if not is_too_long(text))
     counts = Counter(word for text in read for word in split_words(text) if len(word) > 1)
     rare = [word for word, count in counts.items() if count < FEW]
@@ -285,11 +275,10 @@ def _encode_again(run: TrainedRun, training: TrainingConfig, corpus: Corpus) -> 
 def train_sample_of(
     run: TrainedRun, corpus: Corpus, *, left_out: Sequence[str] = (), max_pairs: int | None = None
 ) -> Encoded:
-    """Return the sample of the training pairs that the training of a run measures.
+    """Return the sample that the training of a run measures, of its training data.
 
-    ``corpus`` is its training data; ``left_out``, the names of the data whose texts were left out,
-    and ``max_pairs`` are what was given to its training. Other data are a ``CheckpointError``, as
-    is a run that was converted.
+    ``left_out`` and ``max_pairs`` are what was given to it. Other data, or a run that was
+    converted, are a ``CheckpointError``.
     """
     training, source = run.info.training, run.info.data
     if training is None or source is None:

@@ -88,10 +88,7 @@ class Processes:
         return box
 
     def gather(self, value: T) -> list[T]:
-        """Return the values of all processes, in their order; all must call this.
-
-        They are sent pickled: the processes trust each other.
-        """
+        """Return the values of all processes, which must all call this and trust each other."""
         if self.count == 1:
             return [value]
         gathered: list[Any] = [None] * self.count
@@ -112,13 +109,10 @@ ALONE = Processes()
 
 @contextmanager
 def join_processes(*, on_cpu: bool = False) -> Iterator[Processes]:
-    """Join the processes that torchrun started, if any; yield this process's place among them.
+    """Join the processes that torchrun started, if any; yield this one's place among them.
 
-    They exchange tensors of their GPUs, if there are any and not ``on_cpu``, or else of the CPU.
-
-    Raises:
-        ValueError: if there are more processes on this machine than GPUs, which cannot be shared.
-        LostProcessError: if another process ends or cannot be reached before the work is done.
+    More on this machine than GPUs are a ValueError; one that ends or cannot be reached before the
+    work is done is a LostProcessError.
     """
     index, count = (int(os.environ.get(name, 0)) for name in ("RANK", "WORLD_SIZE"))
     if count < 2:

@@ -257,10 +257,7 @@ def replaced(
 def addressed(
     source: str, target: str, *, is_common: Callable[[str], bool], generator: random.Random
 ) -> Pair:
-    """Let both sentences of a pair begin by addressing somebody: "Okafor, where are the keys?".
-
-    The sentence goes on in lower case where its first word is an ordinary one.
-    """
+    """Let a pair begin by addressing somebody, and go on in lower case: "Okafor, where are …?"."""
     name = draw_name(generator)
 
     def after_name(text: str) -> str:

@@ -210,10 +210,7 @@ def changed_end(
 
 @contextmanager
 def interrupt_between_steps() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C end a training between two steps; a second one exits at once.
-
-    What is yielded returns whether Ctrl-C was pressed; in another than the main thread never.
-    """
+    """Let Ctrl-C end between two steps, a second at once; yield whether it was pressed."""
     asked = threading.Event()
 
     def ask(*_: object) -> None:

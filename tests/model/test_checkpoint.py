@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -150,13 +149,6 @@ def test_a_number_without_decimals_names_the_same_configuration(run: TrainedRun)
     load_weights(replace(run, info=replace(run.info, model=decimal)), 7)
 
 
-@pytest.mark.parametrize("more", range(8))
-def test_a_rewritten_file_may_have_a_header_of_any_length(run: TrainedRun, more: int) -> None:
-    """It is filled up to a multiple of eight bytes. Those below are refused for their change."""
-    forge(run, 5, lambda _, header: header.update(said="x" * more))
-    load_weights(run, 5)
-
-
 def _four_less(tensors: dict[str, Tensor], _: Any) -> None:
     for side in ("decoder", "encoder"):
         for end in ("weight", "bias"):
@@ -184,10 +176,6 @@ def _four_less(tensors: dict[str, Tensor], _: Any) -> None:
             rf"{TABLE}: expected shape \((\d+), 14\), got \(14, \1\)",
         ),
         (lambda _, header: header.update(run="other"), "its run should be tiny, .* says other"),
-        (lambda _, header: header.update(step="3"), "its step should be 5, the header says 3"),
-        (lambda _, header: header.update(config_sha256="0"), "its config_sha256 should be"),
-        (lambda _, header: header.update(format_version="2"), "its format_version should be 1"),
-        (lambda _, header: header.pop("run"), "its run should be tiny, the header says None"),
     ],
 )
 def test_a_foreign_file_is_refused(run: TrainedRun, change: ChangeFile, message: str) -> None:
@@ -207,32 +195,6 @@ def test_a_file_that_is_missing_truncated_or_has_a_flipped_bit_is_refused(run: T
         broken[place] ^= 1
         path.write_bytes(broken)
         refused(run, 5, "truncated, or not safetensors|altered or foreign|restore the file")
-
-
-def test_a_type_that_torch_does_not_have_is_refused(run: TrainedRun) -> None:
-    path = weights_path(run.folder, 5)
-    header, tensors = split(path.read_bytes())
-    tensor = next(value for name, value in header.items() if name != "__metadata__")
-    tensor |= {"dtype": "F8_E8M0", "shape": [*tensor["shape"], 2]}  # of one byte each
-    changed = json.dumps(header).encode()
-    path.write_bytes(len(changed).to_bytes(8, "little") + changed + tensors)
-    refused(run, 5, r"expected shape \(14,\), got \(14, 2\)")
-
-
-class Trap:
-    """Unpickling an instance creates a file."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (Path("unpickled"),)
-
-
-def test_a_pickle_in_disguise_is_never_opened(
-    run: TrainedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    weights_path(run.folder, 5).write_bytes(pickle.dumps(Trap()))
-    refused(run, 5, "truncated, or not safetensors")
-    assert not Path("unpickled").exists()
 
 
 def test_steps_are_those_of_weights_files(tmp_path: Path) -> None:
@@ -283,22 +245,17 @@ def edit_json(path: Path, change: Callable[[Values], object]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda v: v.update(format_version=2), "format version 2; this program reads 1"),
         (lambda v: v.pop("format_version"), "format version None; this program reads 1"),
         (lambda v: v["model"].update(n_head=3), r"model\.n_head: Unexpected keyword argument"),
         (lambda v: v.update(colour="red"), "colour: Unexpected keyword argument, got 'red'"),
         (lambda v: v.pop("model"), "model: Field required"),
-        (lambda v: v.update(model=None), "model: expected an object, got None"),
-        (lambda v: v.update(parameters="many"), "parameters: expected a valid integer, got 'many'"),
         (lambda v: v.update(parameters=-1), "parameters: expected greater than or equal to 0, got"),
         (lambda v: v.update(parameters=10**400), r"expected less than 9223\d{15}, got 10{39}$"),
         (lambda v: v["data"].pop("licence"), r"data\.licence: Field required"),
-        (lambda v: v["data"].update(licence=None), r"data\.licence: expected a valid string, got"),
         (lambda v: v["model"].update(n_layers=0), "n_encoder_layers: expected at least 1, got 0"),
         (lambda v: v["model"].update(source_vocab_size=5, target_vocab_size=5), r"\(5, 5\) tokens"),
         (lambda v: v.update(tokenizer_sha256={}), r"unknown tokenizer files \[\]"),
         (lambda v: v.update(tokenizer_sha256={"../x": ""}), r"unknown tokenizer files \['../x'\]"),
-        (lambda v: v.update(tokenizer_sha256=["a"]), r"tokenizer_sha256: expected an object, got"),
         (lambda v: v.update(source_language="\ud800"), "not JSON"),
     ],
 )
@@ -320,12 +277,6 @@ def test_sizes_beyond_the_limits_are_refused(run: TrainedRun, name: str) -> None
             run.folder / "run.json", lambda v, to=size: v["model"].update({"d_k": 7, name: to})
         )
         not_opened(run, rf"{name}: expected at most [\d,]+, got {str(size)[:20]}$")
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"null", b"\xff", b"[" * 9**6])
-def test_a_run_that_cannot_be_read_is_refused(run: TrainedRun, content: bytes) -> None:
-    (run.folder / "run.json").write_bytes(content)
-    not_opened(run, r"run\.json: ")
 
 
 def test_a_model_that_no_weights_file_belongs_to_is_refused(run: TrainedRun) -> None:
@@ -368,8 +319,6 @@ def test_an_altered_a_missing_or_a_foreign_tokenizer_is_refused(run: TrainedRun)
         (lambda v: v["source"].append(1), r"expected \((\d+), \1\) counts, got \((?!\1)\d+, \1\)"),
         (lambda v: v["target"].pop(), r"expected \((\d+), \1\) counts, got \(\1, (?!\1)\d+\)"),
         (lambda v: v.pop("target"), "expected source and target counts"),
-        (lambda v: v.update(other=[]), "expected source and target counts"),
-        (lambda v: v.update(source=5), "expected source and target counts"),
         (lambda v: v.update(source="a" * len(v["source"])), "expected source and target counts"),
         *(
             (lambda v, odd=odd: v["source"].__setitem__(0, odd), "expected source and target")

@@ -2,66 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import json
-import re
 import subprocess
 import sys
-import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from headwise.model.checkpoint import open_trained_run
-from headwise.model.train import describe_milestone
 from headwise.model.training.corpora import load_corpus
 from tests.commands import run_module
 from tests.model.tutorials import from_torch, tutorial_model
 from tests.tiny import DATA
 
 Command = Callable[..., str]
-
-
-def options(kind: type, prefix: str = "") -> Iterator[str]:
-    for name, hint in typing.get_type_hints(kind).items():
-        option = prefix + name.replace("_", "-")
-        if dataclasses.is_dataclass(hint):
-            # Decoding and placement, and what is converted, stand among the other options.
-            inner = "" if name in ("decoding", "placement", "special", "parts") else f"{option}."
-            yield from options(typing.cast(type, hint), inner)
-        else:
-            yield option
-
-
-@pytest.mark.parametrize(
-    ("program", "arguments"),
-    [
-        (["train"], "TrainArguments"),
-        (["translate"], "TranslateArguments"),
-        (["evaluate"], "EvaluateArguments"),
-        (["convert", "from-torch"], "FromTorchArguments"),
-    ],
-)
-def test_help_names_every_option(
-    command: Command,
-    program: list[str],
-    arguments: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    with pytest.raises(SystemExit) as ended:
-        command(*program, "--help")
-    assert ended.value.code == 0
-    text = capfd.readouterr().out
-    kind = getattr(importlib.import_module(f"headwise.model.{program[0]}"), arguments)
-    for option in options(kind):
-        wanted = rf"--{re.escape(option)}[ ,│\n]"
-        if option == "file":
-            wanted = "FILE"
-        assert re.search(wanted, text), option
 
 
 @pytest.mark.parametrize(
@@ -180,11 +135,3 @@ def test_what_cannot_be_written_is_noticed_before_data_are_read(
     ]:
         with pytest.raises(SystemExit, match=message):
             command("train", "--run", run, "--train", "nowhere.jsonl", "--checkpoints", root)
-
-
-def test_a_milestone_is_a_line_of_words() -> None:
-    row = {"step": 1500, "valid_loss": 2.34567, "train_sample_loss": 1.2, "bleu": 12.345}
-    assert describe_milestone(row | {"chrf": 40.0, "exact": 0.255}) == (
-        "milestone 1,500: valid loss 2.346, train sample loss 1.200, BLEU 12.3, chrF 40.0, exact "
-        "25.5%"
-    )

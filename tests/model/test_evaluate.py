@@ -15,8 +15,7 @@ import torch
 
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run, write_info
 from headwise.model.decoding.translation import GREEDY, Decoding
-from headwise.model.evaluate import EvaluateArguments
-from headwise.model.files import append_log, only_writer, read_log, write_log
+from headwise.model.files import append_log, read_log, write_log
 from headwise.model.train import main as train
 from headwise.model.training.corpora import load_corpus
 from headwise.model.training.evaluation import Evaluation, evaluate
@@ -189,24 +188,6 @@ def test_a_log_stays_as_it_is_where_the_train_sample_cannot_be_measured(
     assert (old_run / "metrics.jsonl").read_bytes() == before
 
 
-def test_a_training_that_writes_is_left_alone(measure_sample: Command, old_run: Path) -> None:
-    with only_writer(old_run), pytest.raises(SystemExit, match="another training writes into"):
-        measure_sample()
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"max_pairs": 3}, "max_pairs: expected with --train-sample only"),
-        ({"leave_out": ("a.tsv",)}, "leave_out: expected with --train-sample only"),
-        ({"max_pairs": 0, "train_sample": True}, "max_pairs: expected at least 1, got 0"),
-    ],
-)
-def test_pairs_are_counted_for_the_train_sample_alone(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        EvaluateArguments(run="tiny", data="valid.jsonl", **given)
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -219,9 +200,3 @@ def test_pairs_are_counted_for_the_train_sample_alone(given: dict[str, Any], mes
 def test_evaluate_reports_bad_arguments(tiny: Command, flags: str, message: str) -> None:
     with pytest.raises(SystemExit, match=message):
         tiny("evaluate", "--data", VALID, *flags.split())
-
-
-def test_evaluate_names_a_broken_checkpoint(tiny: Command, old_run: Path) -> None:
-    (old_run / "step-0000008.safetensors").write_bytes(b"x" * 100)
-    with pytest.raises(SystemExit, match=r"error: .*step-0000008\.safetensors: truncated"):
-        tiny("evaluate", "--checkpoints", old_run.parent, "--data", VALID)

@@ -5,18 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwise.model.files import (
-    CheckpointError,
-    append_log,
-    cut_log,
-    has_writer,
-    lines_of,
-    only_writer,
-    read_bytes,
-    read_log,
-    write_bytes,
-    write_folder,
-)
+from headwise.model import files
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -26,7 +15,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("failure", "raised", "message"),
     [
-        (OSError("full"), CheckpointError, r"/a: cannot be written \(full\); what was written bef"),
+        (
+            OSError("full"),
+            files.CheckpointError,
+            r"/a: cannot be written \(full\); what was written bef",
+        ),
         (KeyboardInterrupt(), KeyboardInterrupt, None),
     ],
 )
@@ -40,25 +33,25 @@ def test_a_file_is_replaced_whole_and_by_a_failed_write_not_at_all(
     def fail(_: int) -> None:
         raise failure
 
-    write_bytes(tmp_path / "a", b"older")
-    write_bytes(tmp_path / "a", b"old")
+    files.write_bytes(tmp_path / "a", b"older")
+    files.write_bytes(tmp_path / "a", b"old")
     assert os.name != "posix" or (tmp_path / "a").stat().st_mode & 0o777 == 0o644
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(raised, match=message):
-        write_bytes(tmp_path / "a", b"new")
+        files.write_bytes(tmp_path / "a", b"new")
     assert contents(tmp_path) == {"a": b"old"}
 
 
 def test_a_folder_is_written_whole_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_folder(tmp_path / "new" / "a", {"x": b"1", "y": b"2"})
+    files.write_folder(tmp_path / "new" / "a", {"x": b"1", "y": b"2"})
     assert contents(tmp_path / "new" / "a") == {"x": b"1", "y": b"2"}
 
     def fail(*_: object) -> None:
         raise OSError("full")
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(CheckpointError, match=r"/x: cannot be written \(full\)"):
-        write_folder(tmp_path / "new" / "b", {"x": b"1"})
+    with pytest.raises(files.CheckpointError, match=r"/x: cannot be written \(full\)"):
+        files.write_folder(tmp_path / "new" / "b", {"x": b"1"})
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a"]
 
 
@@ -68,10 +61,10 @@ def test_what_a_killed_process_left_is_removed_but_nothing_of_a_live_one(tmp_pat
     (left / ".state.json.abc.unfinished").touch()
     (tmp_path / ".a.abc.unfinished").touch()
     (tmp_path / ".kept").touch()
-    with only_writer(tmp_path):
+    with files.only_writer(tmp_path):
         assert {path.name for path in tmp_path.rglob("*")} == {"resume", ".kept", "training.lock"}
         (tmp_path / ".b.abc.unfinished").touch()
-        with pytest.raises(CheckpointError), only_writer(tmp_path):
+        with pytest.raises(files.CheckpointError), files.only_writer(tmp_path):
             pass
         assert (tmp_path / ".b.abc.unfinished").exists()
 
@@ -85,11 +78,11 @@ def test_links_within_a_folder_and_those_of_the_hub_are_followed(tmp_path: Path)
     (tmp_path / "models--a" / "blobs").mkdir()
     (tmp_path / "models--a" / "blobs" / "b").write_bytes(b"of the hub")
     (snapshot / "config.json").symlink_to("../../blobs/b")
-    assert read_bytes(snapshot / "config.json", within=snapshot) == b"of the hub"
+    assert files.read_bytes(snapshot / "config.json", within=snapshot) == b"of the hub"
     (snapshot / "c").symlink_to("config.json")
-    assert read_bytes(snapshot / "c", within=snapshot) == b"of the hub"
+    assert files.read_bytes(snapshot / "c", within=snapshot) == b"of the hub"
     (tmp_path / "run").symlink_to(snapshot)  # the folder itself may be anywhere
-    assert read_bytes(tmp_path / "run" / "c", within=tmp_path / "run") == b"of the hub"
+    assert files.read_bytes(tmp_path / "run" / "c", within=tmp_path / "run") == b"of the hub"
 
 
 # The lock
@@ -97,21 +90,21 @@ def test_links_within_a_folder_and_those_of_the_hub_are_followed(tmp_path: Path)
 
 def test_only_one_process_holds_the_lock(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "a"
-    assert not has_writer(folder)
-    with only_writer(folder):
-        assert has_writer(folder)
+    assert not files.has_writer(folder)
+    with files.only_writer(folder):
+        assert files.has_writer(folder)
         (folder / "run.json").touch()
         message = "/a: another training writes into this run; wait"
-        with pytest.raises(CheckpointError, match=message), only_writer(folder):
+        with pytest.raises(files.CheckpointError, match=message), files.only_writer(folder):
             pass
-    assert not has_writer(folder)
-    with only_writer(folder):  # asking has left nothing held
+    assert not files.has_writer(folder)
+    with files.only_writer(folder):  # asking has left nothing held
         pass
     assert (folder / "run.json").exists()
 
 
 def test_a_run_without_files_leaves_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no"), only_writer(tmp_path / "a"):
+    with pytest.raises(ValueError, match="no"), files.only_writer(tmp_path / "a"):
         raise ValueError("no")
     assert not (tmp_path / "a").exists()
 
@@ -122,12 +115,16 @@ def test_a_run_without_files_leaves_no_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rest", ["", '{"step": 4', '{"step": 4}', '{"text": "\xc3'])
 def test_rows_are_added_and_read_but_an_unfinished_last_line(tmp_path: Path, rest: str) -> None:
     path = tmp_path / "log.jsonl"
-    assert list(read_log(path)) == []
-    append_log(path, [{"step": 1, "text": "año\u2028"}, {"step": 2}])
-    append_log(path, [{"step": 3}])
+    assert list(files.read_log(path)) == []
+    files.append_log(path, [{"step": 1, "text": "año\u2028"}, {"step": 2}])
+    files.append_log(path, [{"step": 3}])
     with path.open("ab") as file:
         file.write(rest.encode("latin-1"))
-    assert list(read_log(path)) == [{"step": 1, "text": "año\u2028"}, {"step": 2}, {"step": 3}]
+    assert list(files.read_log(path)) == [
+        {"step": 1, "text": "año\u2028"},
+        {"step": 2},
+        {"step": 3},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -148,20 +145,20 @@ def test_rows_are_added_and_read_but_an_unfinished_last_line(tmp_path: Path, res
 def test_another_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(f'{{"step": 1}}\n{line}\n{{"step": 4}}\n')
-    with pytest.raises(CheckpointError, match=message) as error:
-        list(read_log(path))
+    with pytest.raises(files.CheckpointError, match=message) as error:
+        list(files.read_log(path))
     assert str(path) in str(error.value)
 
 
 def test_a_log_is_cut_after_a_step(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     rows = [{"step": step, "text": "niño"} for step in (1, 2, 2, 3)]
-    append_log(path, rows)
+    files.append_log(path, rows)
     with path.open("a") as file:
         file.write('{"step":')
-    cut_log(path, 2)
-    append_log(path, [{"step": 9}])
-    assert list(read_log(path)) == [*rows[:3], {"step": 9}]
+    files.cut_log(path, 2)
+    files.append_log(path, [{"step": 9}])
+    assert list(files.read_log(path)) == [*rows[:3], {"step": 9}]
 
 
 @pytest.mark.parametrize(
@@ -174,4 +171,4 @@ def test_a_log_is_cut_after_a_step(tmp_path: Path) -> None:
     ],
 )
 def test_only_line_feeds_and_carriage_returns_end_a_line(content: bytes, lines: list[str]) -> None:
-    assert lines_of(content) == lines
+    assert files.lines_of(content) == lines

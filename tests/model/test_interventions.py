@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from headwise.model import forced
+from headwise.model import forced, interventions
+from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.config import BOS, EOS
 from headwise.model.decoding.greedy import greedy
 from headwise.model.forced import forced_stream, log_probabilities
-from headwise.model.hooks import capture, edit
+from headwise.model.hooks import edit, hook_names
 from headwise.model.interface import (
     KINDS,
     Head,
@@ -27,19 +29,14 @@ from headwise.model.interface import (
     to_head,
     to_heads,
 )
-from headwise.model.interventions import (
-    batch_head_costs,
-    batch_head_importance,
-    decoding_work,
-    encoding_work,
-    head_costs,
-)
-from headwise.model.masks import pad
+from headwise.model.masks import PADDING, pad
+from headwise.model.passes import run_with_cache
 from headwise.model.stream import HeldNorm
 from headwise.model.transformer import Transformer
 from headwise.model.turning import ablate
 from tests.floats import PASS, assert_near, near, rounding
-from tests.model.pretrained.tiny import build
+from tests.model.pretrained.conftest import make_twins as make_twins
+from tests.model.pretrained.tiny import Twins, build, inputs
 from tests.tiny import tiny_model
 
 SOURCE = [5, 17, 9, 30, 8, EOS]
@@ -98,20 +95,6 @@ def test_heads_are_listed_by_kind_and_layer_and_named_from_1(model: Transformer)
 # Ablation
 
 
-def test_heads_of_several_layers_are_ablated_in_cached_decoding_too(model: Transformer) -> None:
-    """Token by token with a cache gives the same as one pass over the decoded target."""
-    off = [Head("decoder_self", 0, 2), Head("cross", 1, 0), Head("cross", 1, 2)]
-    names = [f"{attention_path(kind, layer)}.heads" for kind, layer, _ in off]
-    with ablate(model, off), torch.inference_mode():
-        [target] = greedy(model, [SOURCE])
-        with capture(model, names) as seen:
-            logits = model(torch.tensor([SOURCE]), torch.tensor([target[:-1]]))[0]
-    assert logits.argmax(dim=-1).tolist() == target[1:]
-    for name, (_, _, head) in zip(names, off, strict=True):
-        assert (seen[name][0][:, head] == 0).all()
-        assert (seen[name][0][:, 1] != 0).any()
-
-
 @pytest.mark.parametrize(
     ("head", "name"),
     [
@@ -129,11 +112,11 @@ def test_unknown_heads_are_refused_by_name(model: Transformer, head: Head | str,
 
 def test_costs_equal_those_of_ablating_each_head_by_itself(model: Transformer) -> None:
     """In a batch, whose sentences are padded, as alone."""
-    batch = batch_head_costs(model, pad(SOURCES), pad(TARGETS))
+    batch = interventions.batch_head_costs(model, pad(SOURCES), pad(TARGETS))
     assert list(batch) == list(KINDS)
     for place, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         whole = log_probability(model, source, target)
-        for kind, costs in head_costs(model, source, target).items():
+        for kind, costs in interventions.head_costs(model, source, target).items():
             assert_near(batch[kind][place], costs, size=abs(whole), operations=PASS)
     whole = log_probability(model, SOURCE, TARGET)
     for kind, layer, head in model.description.all_heads():
@@ -162,7 +145,7 @@ def loss(model: Transformer, number: int, head: Head, factor: float) -> float:
 
 def test_importance_is_the_derivative_by_a_factor_of_the_head(model: Transformer) -> None:
     """Against the difference quotient, sentence by sentence; the batch is padded."""
-    found = batch_head_importance(model, pad(SOURCES[:2]), pad(TARGETS[:2]))
+    found = interventions.batch_head_importance(model, pad(SOURCES[:2]), pad(TARGETS[:2]))
     assert [tuple(found[kind].shape) for kind in KINDS] == [(2, 3, 3), (2, 2, 3), (2, 2, 3)]
     small = 1e-5
     # The factors of heads, and so their gradients, are float32. The difference of two losses is as
@@ -179,9 +162,9 @@ def test_importance_is_the_derivative_by_a_factor_of_the_head(model: Transformer
 
 def test_gradients_are_found_in_inference_mode_and_none_are_left(model: Transformer) -> None:
     sources, targets = pad(SOURCES), pad(TARGETS)
-    expected = batch_head_importance(model, sources, targets)
+    expected = interventions.batch_head_importance(model, sources, targets)
     with torch.inference_mode():
-        found = batch_head_importance(model, sources, targets)
+        found = interventions.batch_head_importance(model, sources, targets)
     for kind in KINDS:
         assert torch.equal(found[kind], expected[kind])
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -237,5 +220,116 @@ def test_multiply_adds_are_those_that_pytorch_counts(name: str) -> None:
         encoding = counter.get_total_flops() // 2
         model.decode(target, memory, mask)
         both = counter.get_total_flops() // 2
-    expected = encoding_work(model.description, 7), decoding_work(model.description, 7, 5)
+    expected = (
+        interventions.encoding_work(model.description, 7),
+        interventions.decoding_work(model.description, 7, 5),
+    )
     assert (encoding, both - encoding) == pytest.approx(expected, rel=0.02)
+
+
+# Logits and tensors of a forced pass over texts or ids, and gradients through it
+
+TEXTS = ["The cat runs.", "Where is the old dog?", "We know it."]
+TOKENS = ("encoder.embedding.tokens", "decoder.embedding.tokens")
+
+
+@pytest.fixture(scope="module")
+def precise(trained_run: TrainedRun) -> Transformer:
+    """The last checkpoint of a tiny run, in float64."""
+    return load_weights(trained_run, trained_run.steps()[-1], torch.float64).model
+
+
+def test_texts_and_ids_give_the_same_with_the_models_own_targets(
+    precise: Transformer, trained_run: TrainedRun
+) -> None:
+    tokenizers = trained_run.tokenizers
+    ids = [tokenizers.encode_source(text) for text in TEXTS]
+    logits, cache = run_with_cache(precise, tokenizers, TEXTS)
+    assert set(cache) == set(hook_names(precise))
+    padded = pad(ids)
+    assert torch.equal(cache.source_ids, padded)
+    for row, target in zip(cache.target_ids.tolist(), greedy(precise, ids), strict=True):
+        assert row[: len(target)] == target
+        assert set(row[len(target) :]) <= {PADDING}
+    expected = precise(padded, cache.target_ids[:, :-1])
+    assert_near(logits, expected, operations=PASS)
+    assert not logits.requires_grad
+    for given in (ids, padded):
+        again, _ = run_with_cache(precise, tokenizers, given, cache.target_ids, names="logits")
+        assert_near(again, logits, operations=PASS)
+
+
+def test_a_sentence_is_the_same_in_a_batch(precise: Transformer, trained_run: TrainedRun) -> None:
+    targets = ["El gato corre.", "¿Dónde?", "Lo sabemos."]
+    names = ["decoder.*.output", "*.heads"]
+    _, together = run_with_cache(precise, trained_run.tokenizers, TEXTS, targets, names=names)
+    assert {name.rpartition(".")[2] for name in together} == {"output", "heads"}
+    with pytest.raises(KeyError, match=r"no tensor 'logits' was recorded; there are \w+coder\."):
+        together["logits"]
+    for row, (text, target) in enumerate(zip(TEXTS, targets, strict=True)):
+        _, alone = run_with_cache(precise, trained_run.tokenizers, text, target, names=names)
+        assert list(alone) == list(together)
+        for name, tensor in alone.items():
+            part = tensor[0]
+            rows = together[name][row].narrow(-2, 0, part.shape[-2])
+            assert_near(rows, part, operations=PASS)
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "message"),
+    [
+        ([], None, "at least one source"),
+        ("  ", None, "a source with tokens in it"),
+        (TEXTS, ["Uno."], "a target for each source, got 3 and 1"),
+        ([5, 6, 2], None, "put the ids of one sentence into a list"),
+        ("A cat.", [[2]], "a target with tokens"),
+    ],
+)
+def test_what_is_no_batch_is_refused(
+    precise: Transformer, trained_run: TrainedRun, sources: list[str], targets: None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_with_cache(precise, trained_run.tokenizers, sources, targets)
+
+
+def central_difference(f: Callable[[Tensor], Tensor], x: Tensor, direction: Tensor) -> float:
+    """How fast f grows along a direction: of order h², which float64 leaves near 1e-9 here."""
+    step = 1e-4
+    return (f(x + step * direction) - f(x - step * direction)).item() / (2 * step)
+
+
+@pytest.mark.parametrize("name", ["ours", "marian", "bart", "m2m_100"])
+def test_gradients_are_finite_differences(
+    precise: Transformer, trained_run: TrainedRun, make_twins: Callable[[str], Twins], name: str
+) -> None:
+    """Of a logit by embedded tokens, by an inner tensor, and by tokens that an edit replaced."""
+    model, source, target = precise, torch.tensor([[5, 9, 8, 3]]), torch.tensor([[2, 7, 11, 3]])
+    if name != "ours":
+        twins = make_twins(name)
+        model, (source, target) = twins.ours, inputs(twins, 7)
+    inner = "decoder.layers.0.cross_attention.heads"
+    tokenizers = trained_run.tokenizers  # not asked for ids
+
+    def logit(point: str, value: Tensor) -> Tensor:
+        with edit(model, {point: lambda x: value}):
+            found, _ = run_with_cache(model, tokenizers, source, target, names=inner)
+        return found[0, 1, 7]
+
+    with torch.inference_mode():  # as pages may be in
+        logits, cache = run_with_cache(model, tokenizers, source, target, names=inner, grad=True)
+    generator = torch.Generator().manual_seed(3)
+    for point in (*TOKENS, inner):
+        [found] = torch.autograd.grad(logits[0, 1, 7], cache[point], retain_graph=True)
+        direction = torch.randn(found.shape, generator=generator, dtype=torch.float64)
+        expected = central_difference(
+            lambda x, at=point: logit(at, x), cache[point].detach(), direction
+        )
+        assert float((found * direction).sum()) == pytest.approx(expected, rel=1e-5, abs=1e-8)
+    half = {TOKENS[0]: lambda x: x / 2}
+    with edit(model, half):
+        logits, cache = run_with_cache(model, tokenizers, source, target, names=inner, grad=True)
+    whole = cache[TOKENS[0]].detach()
+    assert logits[0, 1, 7].item() == near(logit(TOKENS[0], whole).item(), operations=PASS)
+    [found] = torch.autograd.grad(logits[0, 1, 7], cache[TOKENS[0]])
+    expected = central_difference(lambda x: logit(TOKENS[0], x), whole, torch.ones_like(whole))
+    assert float(found.sum()) == pytest.approx(expected, rel=1e-5, abs=1e-8)

@@ -10,49 +10,42 @@ from pathlib import Path
 
 import pytest
 
-from headwise.model.checkpoint import (
-    CHECKPOINTS,
-    Checkpoint,
-    TrainedRun,
-    list_runs,
-    load_weights,
-    open_trained_run,
-)
+from headwise.model import checkpoint
 from headwise.model.config import EOS
 from headwise.model.decoding.translation import translate
 from tests.shipped import SHIPPED
 
 
 @pytest.fixture(params=SHIPPED)
-def run(request: pytest.FixtureRequest) -> TrainedRun:
-    return open_trained_run(request.param)
+def run(request: pytest.FixtureRequest) -> checkpoint.TrainedRun:
+    return checkpoint.open_trained_run(request.param)
 
 
 @cache
-def newest(name: str) -> Checkpoint:
-    run = open_trained_run(name)
-    return load_weights(run, run.steps()[-1])
+def newest(name: str) -> checkpoint.Checkpoint:
+    run = checkpoint.open_trained_run(name)
+    return checkpoint.load_weights(run, run.steps()[-1])
 
 
 # Files
 
 
 def test_all_runs_are_known_and_small() -> None:
-    assert set(SHIPPED) <= set(list_runs())
-    weights = {name: (CHECKPOINTS / name).glob("*.safetensors") for name in SHIPPED}
+    assert set(SHIPPED) <= set(checkpoint.list_runs())
+    weights = {name: (checkpoint.CHECKPOINTS / name).glob("*.safetensors") for name in SHIPPED}
     sizes = {name: [path.stat().st_size for path in paths] for name, paths in weights.items()}
     assert max(map(max, sizes.values())) <= 10_000_000
     assert sum(map(sum, sizes.values())) < 290_000_000
     assert sum(sizes["copy"]) <= 2_000_000
 
 
-def test_every_milestone_is_there_and_unaltered(run: TrainedRun) -> None:
+def test_every_milestone_is_there_and_unaltered(run: checkpoint.TrainedRun) -> None:
     assert run.steps() == list(run.info.training.all_milestones)
     for step in run.steps():
-        load_weights(run, step)  # verifies all hashes
+        checkpoint.load_weights(run, step)  # verifies all hashes
 
 
-def test_run_info_and_counts_describe_the_run(run: TrainedRun) -> None:
+def test_run_info_and_counts_describe_the_run(run: checkpoint.TrainedRun) -> None:
     data = run.info.data
     assert all((data.name, data.licence, data.attribution))
     model = newest(run.info.name).model
@@ -60,7 +53,7 @@ def test_run_info_and_counts_describe_the_run(run: TrainedRun) -> None:
     assert run.counts.source[EOS] == run.counts.target[EOS] == data.train_pairs
 
 
-def test_logs_are_complete(run: TrainedRun) -> None:
+def test_logs_are_complete(run: checkpoint.TrainedRun) -> None:
     measured = [row for row in run.metrics() if "bleu" in row]
     assert [row["step"] for row in measured] == run.steps()
     for row in measured:
@@ -70,7 +63,7 @@ def test_logs_are_complete(run: TrainedRun) -> None:
     assert logged == set(range(every, run.info.training.steps + 1, every))
 
 
-def test_samples_are_complete_and_reproduced(run: TrainedRun) -> None:
+def test_samples_are_complete_and_reproduced(run: checkpoint.TrainedRun) -> None:
     samples = run.samples()
     sentences = {row["source"] for row in samples}
     assert len(sentences) >= 8
@@ -88,7 +81,7 @@ def test_samples_are_complete_and_reproduced(run: TrainedRun) -> None:
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_git_ignores_runs_but_those_that_ship(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    shutil.copy(CHECKPOINTS.parent / ".gitignore", tmp_path)
+    shutil.copy(checkpoint.CHECKPOINTS.parent / ".gitignore", tmp_path)
     kept = [f"checkpoints/{name}/{file}" for name in SHIPPED for file in ("run.json", "measures/s")]
     for name in (*SHIPPED, "own"):
         for file in ("run.json", "measures/s", "resume/s", "training.lock"):

@@ -13,7 +13,7 @@ import torch
 
 import headwise.model.translate
 from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights
-from headwise.model.decoding.beam import Beam, beam_search
+from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.translation import Decoding, translate
 from headwise.model.translate import TranslateArguments, translate_lines
 from tests.floats import rounding
@@ -136,22 +136,6 @@ def test_n_best_lines_have_number_score_and_text(
         rows = [line.split("\t") for line in output[:-1].split("\n")]
         assert [len(score.partition(".")[2]) for _, score, _ in rows] == [4] * 9
         assert [(number, float(score), text) for number, score, text in rows] == wanted
-
-
-@pytest.mark.parametrize(("flags", "early"), [([], False), (["--early-stopping"], True)])
-def test_the_beam_stops_as_asked(
-    at_0: Command, text_file: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], early: bool
-) -> None:
-    asked = []
-
-    def spy(*arguments: Any, early_stopping: bool, **options: Any) -> list[Beam]:
-        asked.append(early_stopping)
-        return beam_search(*arguments, early_stopping=early_stopping, **options)
-
-    for module, n_best in (("translation", 0), ("beam", 2)):
-        monkeypatch.setattr(f"headwise.model.decoding.{module}.beam_search", spy)
-        at_0("--beam", 3, "--n-best", n_best, *flags, text_file)
-    assert asked == [early, early]
 
 
 def test_lines_of_different_chunks_have_different_seeds(

@@ -138,26 +138,6 @@ def test_a_strength_is_a_factor_in_w_o(model: Transformer, kind: Kind, strength:
     assert [each.target for each in beams] == [each.target for each in wanted]
 
 
-def test_strength_0_is_off_and_1_the_model_to_the_bit(model: Transformer) -> None:
-    heads = [Head(kind, 1, number) for kind in KINDS for number in (0, 2)]
-
-    def set_to_zero(x: Tensor) -> Tensor:
-        x = x.clone()
-        x[:, [0, 2]] = 0
-        return x
-
-    points = [f"{attention_path(kind, 1)}.heads" for kind in KINDS]
-    with edit(model, dict.fromkeys(points, set_to_zero)):
-        expected, target = logits(model), greedy(model, [SOURCE])
-    with turn(model, Turned.of(dict.fromkeys(heads, 0.0))):
-        assert torch.equal(logits(model), expected)
-        assert greedy(model, [SOURCE]) == target
-    plain = logits(model)
-    assert not torch.equal(plain, expected)
-    with turn(model, Turned.of(dict.fromkeys(heads, 1.0))):
-        assert torch.equal(logits(model), plain)
-
-
 # Pinned rows
 
 PINS = [
@@ -234,26 +214,6 @@ def test_rows_are_pinned_in_a_batch_as_alone(model: Transformer) -> None:
     with turn(model, far):
         pinned_far = logits(model, read=True)
     assert torch.equal(pinned_far, logits(model, read=True))
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_row_pinned_to_its_own_weights_changes_nothing_to_the_bit(
-    model: Transformer, dtype: torch.dtype
-) -> None:
-    """Against the pass that computes attention explicitly too."""
-    model = copy.deepcopy(model).to(dtype)
-    expected = logits(model, read=True)
-    heads = [Head("encoder_self", 1, 0), Head("decoder_self", 1, 2), HEAD]
-    points = [f"{attention_path(*head[:2])}.weights" for head in heads]
-    with capture(model, points) as seen:
-        logits(model, read=True)
-    pinned = [
-        PinnedRow(head, row, tuple(seen[point][0][0, head.head, row].tolist()))
-        for head, point in zip(heads, points, strict=True)
-        for row in (0, 3)
-    ]
-    with turn(model, Turned(pinned=tuple(pinned))):
-        assert torch.equal(logits(model, read=True), expected)
 
 
 @pytest.mark.parametrize(

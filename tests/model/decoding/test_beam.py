@@ -208,57 +208,6 @@ def test_a_beam_of_all_targets_finds_the_best_of_them(source: list[int], alpha: 
 
 
 @settings(max_examples=15)
-@given(SOURCES, st.integers(1, 5), st.sampled_from([0.0, 0.6, 1.0]))
-def test_a_tree_has_the_best_tokens_after_the_continued_hypotheses(
-    model: Transformer, sources: list[list[int]], size: int, alpha: float
-) -> None:
-    """Compare with whole targets without a cache, for each source of a batch by itself."""
-    beams = beam_search(model, sources, size=size, alpha=alpha)
-    for source, beam in zip(sources, beams, strict=True):
-        limit = longest_target(len(source), model.config.max_length)
-        assert beam.tree[0] == Node(-1, BOS, 0, 0.0, 0.0, "kept")
-        for place, node in enumerate(beam.tree[1:], start=1):
-            parent = beam.tree[node.parent]
-            assert 0 <= node.parent < place
-            assert (parent.outcome, parent.step) == ("kept", node.step - 1)
-            assert node.log_probability <= parent.log_probability
-            assert node.score == near(node.log_probability / ((5 + node.step) / 6) ** alpha)
-            assert node.outcome == "dropped" or (node.outcome == "ended") == (node.id == EOS)
-        steps = [list(nodes) for _, nodes in itertools.groupby(beam.tree[1:], lambda n: n.step)]
-        assert [nodes[0].step for nodes in steps] == list(range(1, len(steps) + 1))
-        for nodes in steps:
-            values = [node.log_probability for node in nodes]
-            assert values == sorted(values, reverse=True)
-            assert len(nodes) == 2 * size  # there are 41 tokens
-            assert sum(node.outcome == "kept" for node in nodes) == size
-            if nodes[0].step in (1, 3, len(steps)):
-                live = [
-                    place
-                    for place, node in enumerate(beam.tree)
-                    if node.step == nodes[0].step - 1 and node.outcome == "kept"
-                ]
-                after = [
-                    beam.tree[place].log_probability
-                    + next_log_probabilities(model, source, path(beam, place))[-1]
-                    for place in live
-                ]
-                wanted = torch.cat(after).topk(2 * size).values.tolist()
-                assert values == near(wanted, operations=PASS)
-        ended = sum(node.outcome == "ended" for node in beam.tree)
-        assert len(steps) == limit or ended >= size
-        scores = [h.score for h in beam.hypotheses]
-        assert len(scores) == size
-        assert scores == sorted(scores, reverse=True)
-        for h in beam.hypotheses:
-            node = beam.tree[h.node]
-            assert h.target == path(beam, h.node)
-            assert (h.log_probability, h.score) == (node.log_probability, node.score)
-            alone = log_probability(model, source, h.target)
-            assert h.log_probability == near(alone, operations=PASS)
-            assert node.outcome == "ended" or (node.outcome == "kept" and node.step == limit)
-
-
-@settings(max_examples=15)
 @given(SOURCES, st.integers(2, 5), st.sampled_from([0.0, 0.6, 1.0, 2.0]))
 def test_a_search_goes_on_while_a_live_hypothesis_may_win(
     model: Transformer, sources: list[list[int]], size: int, alpha: float

@@ -169,7 +169,8 @@ def test_halves_add_up_to_what_the_model_computes(merged: Any) -> None:
         assert_near(seen[f"{path}_residual.output_norm.before"], given)
     with torch.inference_mode():
         logits = run(merged.ours, source, target)
-    assert_same(logits, merged.logits(source, target).logits)
+    for found in (logits, seen["logits"]):
+        assert_same(found, merged.logits(source, target).logits)
 
 
 @pytest.mark.parametrize("half", [0, 1])

@@ -236,13 +236,6 @@ def test_a_folder_of_runs_names_them(tmp_path: Path, make: Callable[[Path], obje
     assert not isinstance(caught.value, NoCheckpointYetError)
 
 
-def test_a_single_model_of_a_step_is_of_that_step(tmp_path: Path) -> None:
-    put(tmp_path / "final")
-    change_json(tmp_path / "final" / "config.json", d_model=8)
-    (tmp_path / "final" / STATE).write_text("{")  # its log says that it is damaged
-    assert PretrainedRun(tmp_path, "out").steps() == [0]
-
-
 def _age(folder: Path) -> None:
     """Make everything in a folder an hour old: what changes next has another time."""
     for path in (folder, *folder.rglob("*")):

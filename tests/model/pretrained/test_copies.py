@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,12 +16,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 import headwise.model.pretrained.model as wrapped
-from headwise.model.files import CheckpointError
 from headwise.model.hooks import edit, hook_names
 from headwise.model.interface import Seq2SeqModel
-from headwise.model.pretrained import attention
 from headwise.model.pretrained.attention import ATTENTION
-from headwise.model.pretrained.parts import Part
 from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.runs import open_run
 from headwise.model.turned import AS_IT_IS, Turned
@@ -66,28 +62,6 @@ def test_a_second_checkpoint_is_as_if_alone(two: Path, monkeypatch: pytest.Monke
     torch.testing.assert_close(_logits(second), reference, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda weights, name: weights.pop(name), "missing tensors: {}"),
-        (lambda weights, name: weights[name].fill_(float("nan")), "expected finite numbers"),
-    ],
-)
-def test_a_checkpoint_is_refused_as_the_first_would_be(
-    make_folder: MakeFolder, tmp_path: Path, damage: Callable[..., object], message: str
-) -> None:
-    folder = _two(make_folder("marian"), tmp_path)
-    path = folder / "checkpoint-2" / WEIGHTS
-    weights = load_file(path)
-    name = next(name for name in weights if "layers.1" in name)
-    damage(weights, name)
-    save_file(weights, path)
-    run = PretrainedRun(folder, "both")
-    run.load(1)
-    with pytest.raises(CheckpointError, match=message.format(name)):
-        run.load(2)
-
-
 def test_a_file_is_hashed_once_until_it_is_another(
     make_folder: MakeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,44 +90,13 @@ def _hide_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(wrapped, "padding_mask_if_padded", mask)
 
 
-def _sharpen(patch: pytest.MonkeyPatch) -> None:
-    """Scores that are 1% too large, in fused and in explicit attention alike."""
-    original = attention.attend
-
-    def attend(module: Any, query: Tensor, *given: Any, **settings: Any) -> Any:
-        return original(module, 1.01 * query, *given, **settings)
-
-    patch.setitem(attention.AttentionInterface._global_mapping, ATTENTION, attend)
-
-
-def _shift_positions(patch: pytest.MonkeyPatch) -> None:
-    original = Part.position_ids
-    patch.setattr(
-        Part,
-        "position_ids",
-        lambda part, ids, before=0: {
-            name: numbers + 1 for name, numbers in original(part, ids, before).items()
-        },
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "broken"),
-    [
-        *((name, _hide_end) for name in ("bart", "t5", "nllb", "bert2bert", "bert2gpt2")),
-        *((name, _sharpen) for name in ("marian", "t5")),
-        ("bert2bert", _shift_positions),
-    ],
-)
+@pytest.mark.parametrize("name", ["bart", "t5", "bert2gpt2"])
 def test_an_error_that_is_in_all_our_passes_fails_the_check_and_no_other(
-    name: str,
-    broken: Callable[[pytest.MonkeyPatch], None],
-    make_folder: MakeFolder,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, make_folder: MakeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = open_run(str(make_folder(name)))
     model = opened.load(0).model
-    broken(monkeypatch)
+    _hide_end(monkeypatch)
     checks = run_trace(model, opened.tokenizers, TEXT, TRANSLATION).checks
     assert [check.name for check in checks if not check.passed] == [AS_TRANSFORMERS]
 

@@ -24,14 +24,7 @@ from headwise.model.interface import attention_path
 from headwise.model.pretrained.families import FAMILIES, STACKS
 from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.run import PretrainedRun
-from tests.model.pretrained.tiny import (
-    Twins,
-    assert_same,
-    compute_in_float64,
-    random_ids,
-    randomise,
-    run,
-)
+from tests.model.pretrained import tiny
 
 SHORTEST, LONGEST = 16, 40
 """Positions that each model has at least, and at which models are compared at most."""
@@ -209,12 +202,12 @@ DRAWN |= dict.fromkeys(("t5", "mt5", "umt5"), of_t5)
 DRAWN |= dict.fromkeys(("t5gemma", "t5gemma2"), of_gemma)
 
 
-def opened(kind: str, values: Values, seed: int, folder: Path) -> Twins:
+def opened(kind: str, values: Values, seed: int, folder: Path) -> tiny.Twins:
     """Write a model, and open it by ours and by theirs, both in float64."""
     with quiet():
         config = AutoConfig.for_model(kind, **values)
         written = AutoModelForSeq2SeqLM.from_config(config).eval()
-        randomise(written, seed=seed)
+        tiny.randomise(written, seed=seed)
         written.double().save_pretrained(folder)
         eager = AutoModelForSeq2SeqLM.from_pretrained(
             folder, attn_implementation="eager", dtype=torch.float64
@@ -224,8 +217,8 @@ def opened(kind: str, values: Values, seed: int, folder: Path) -> Twins:
     assert opened_run.description == ours.description
     assert opened_run.parameters == sum(weight.numel() for weight in ours.inner.parameters())
     for inner in (eager, ours.inner):
-        compute_in_float64(inner)
-    return Twins(eager, ours)
+        tiny.compute_in_float64(inner)
+    return tiny.Twins(eager, ours)
 
 
 @pytest.mark.parametrize("bare", [False, True])
@@ -244,19 +237,21 @@ def test_a_model_that_is_drawn_gives_what_transformers_gives(kind: str, bare: bo
         model = twins.ours
         most = min(model.description.source_vocab_size, model.description.target_vocab_size)
         longest = min(model.description.max_length, LONGEST)
-        source = random_ids(longest, 1, 4, seed=seed, most=most)
-        target = random_ids(*[longest] * 3, first=model.special_ids.start, seed=seed + 1, most=most)
+        source = tiny.random_ids(longest, 1, 4, seed=seed, most=most)
+        target = tiny.random_ids(
+            *[longest] * 3, first=model.special_ids.start, seed=seed + 1, most=most
+        )
         # Else T5Gemma hides a start that is padding, but not where it decodes with a cache.
         all_seen: Values = {"decoder_attention_mask": torch.ones_like(target)}
         theirs = twins.logits(source, target, **all_seen)
-        assert_same(run(model, source, target), theirs.logits, size=100)
+        tiny.assert_same(tiny.run(model, source, target), theirs.logits, size=100)
 
         names = {
             of: [f"{attention_path(of, layer)}.weights" for layer in range(layers)]
             for of, (layers, _) in model.description.shapes.items()
         }
         with capture(model, [name for each in names.values() for name in each]) as seen:
-            run(model, source[:1], target[:1])
+            tiny.run(model, source[:1], target[:1])
         found = {of: torch.cat([seen[name][0] for name in each]) for of, each in names.items()}
         theirs = twins.logits(
             source[:1],
@@ -270,7 +265,7 @@ def test_a_model_that_is_drawn_gives_what_transformers_gives(kind: str, bare: bo
             "cross": theirs.cross_attentions,
         }
         for of, maps in found.items():
-            assert_same(maps, torch.cat(expected[of]), size=100)
+            tiny.assert_same(maps, torch.cat(expected[of]), size=100)
 
         sentence = source[0, :7].tolist()
         [found] = greedy(model, [sentence], twins.prefix)

@@ -23,47 +23,39 @@ from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.pretrained.parts import linear_parameters
 from headwise.model.turned import PinnedRow, Turned
 from headwise.model.turning import turn
-from tests.model.pretrained.tiny import (
-    FAMILY_NAMES,
-    LANGUAGE,
-    MAKES,
-    VOCABULARY,
-    Twins,
-    assert_same,
-    build,
-    inputs,
-    random_ids,
-    run,
-    stack_of,
-)
+from tests.model.pretrained import tiny
 
 
-def test_greedy_decoding_is_that_of_generate(twins: Twins) -> None:
-    sources = [random_ids(n, seed=n)[0].tolist() for n in (1, 7, 12, 18)]  # the last to the limit
+def test_greedy_decoding_is_that_of_generate(twins: tiny.Twins) -> None:
+    sources = [
+        tiny.random_ids(n, seed=n)[0].tolist() for n in (1, 7, 12, 18)
+    ]  # the last to the limit
     sources[2] = sources[2][:5] + sources[2][:7]
     prefix = twins.prefix
     if twins.eager.config.model_type == "m2m_100":  # begins with the forced language
-        assert prefix == [2, LANGUAGE]
+        assert prefix == [2, tiny.LANGUAGE]
     found = greedy(twins.ours, sources, prefix)
     assert found == [twins.generate(source) for source in sources]
     assert len({tuple(target) for target in found}) > 1
 
 
 def test_forbidden_tokens_and_the_start_come_from_the_settings() -> None:
-    inner = build("bart").ours.inner
+    inner = tiny.build("bart").ours.inner
     settings = inner.generation_config
     settings.suppress_tokens = [9, 11]
     # Longer entries are not single tokens, the end cannot be forbidden, the last is no token.
-    settings.bad_words_ids = [[13], [14, 15], [settings.eos_token_id], [VOCABULARY]]
+    settings.bad_words_ids = [[13], [14, 15], [settings.eos_token_id], [tiny.VOCABULARY]]
     assert PretrainedModel(inner).special_ids.never_generated == (9, 11, 13)
     # The start is the bos token where no other is given.
-    twins = build("mbart", decoder_start_token_id=None, bos_token_id=3)
+    twins = tiny.build("mbart", decoder_start_token_id=None, bos_token_id=3)
     assert twins.ours.special_ids.start == 3
     assert twins.generate([7, 8, 9])[0] == 3
 
 
-def test_cached_decoding_equals_the_pass_without_cache_after_selecting_rows(twins: Twins) -> None:
-    source, target = inputs(twins, 7, 4, 6)
+def test_cached_decoding_equals_the_pass_without_cache_after_selecting_rows(
+    twins: tiny.Twins,
+) -> None:
+    source, target = tiny.inputs(twins, 7, 4, 6)
     model, rows = twins.ours, torch.tensor([2, 0, 2, 1])
     with torch.inference_mode():
         memory, mask = model.encode(source)
@@ -77,14 +69,14 @@ def test_cached_decoding_equals_the_pass_without_cache_after_selecting_rows(twin
         parts = [part[rows] for part in parts]
         parts += [model.decode(kept[:, i : i + 1], memory, mask, cache) for i in range(3, 9)]
         whole = model.decode(kept, memory, mask)
-    assert_same(torch.cat(parts, dim=1), whole)
+    tiny.assert_same(torch.cat(parts, dim=1), whole)
 
 
 @pytest.mark.parametrize(("kind", "strength"), [*zip(KINDS, (0.0, -0.5, 0.0), strict=True)])
 def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projection(
-    twins: Twins, kind: Kind, strength: float
+    twins: tiny.Twins, kind: Kind, strength: float
 ) -> None:
-    source, target = inputs(twins, 7, 4)
+    source, target = tiny.inputs(twins, 7, 4)
     model = twins.ours
     head = Head(kind, 1, 1)
     d_k = model.description.encoder_d_k if kind == "encoder_self" else model.description.decoder_d_k
@@ -92,18 +84,18 @@ def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projecti
     if model.description.merged_attention and kind != "encoder_self":
         heads = [head._replace(kind="decoder_self"), head._replace(kind="cross")]  # of one W_O
     with turn(model, Turned.of(dict.fromkeys(heads, strength))):
-        turned = run(model, source, target)
+        turned = tiny.run(model, source, target)
         batch = greedy(model, [source[0].tolist()], twins.prefix)
     eager = copy.deepcopy(twins.eager)
-    stack = stack_of(eager, "encoder" if kind == "encoder_self" else "decoder")
+    stack = tiny.stack_of(eager, "encoder" if kind == "encoder_self" else "decoder")
     of_encoder, of_decoder = families_of(eager.config.to_dict(), "")
     family = of_encoder if kind == "encoder_self" else of_decoder
     layer = stack.get_submodule(family.layers)[1]
     paths = family.cross_attention if kind == "cross" else family.self_attention
     projection = layer.get_submodule(paths.module).get_submodule(family.projections[-1])
     linear_parameters(projection).weight.data[d_k : 2 * d_k] *= strength
-    changed = Twins(eager, model)
-    assert_same(turned, changed.logits(source, target).logits)
+    changed = tiny.Twins(eager, model)
+    tiny.assert_same(turned, changed.logits(source, target).logits)
     assert batch == [changed.generate(source[0].tolist())]
     assert float((turned - twins.logits(source, target).logits).abs().max()) > 1e-3
 
@@ -111,11 +103,11 @@ def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projecti
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["bart", "t5", "t5gemma2"])
 def test_a_pinned_row_holds_in_cached_decoding(
-    make_twins: Callable[[str], Twins], name: str, kind: Kind
+    make_twins: Callable[[str], tiny.Twins], name: str, kind: Kind
 ) -> None:
     """Against a pass without a cache whose weights are set by hand."""
     twins = make_twins(name)
-    model, source = twins.ours, inputs(twins, 7, 4)[0][:1]
+    model, source = twins.ours, tiny.inputs(twins, 7, 4)[0][:1]
     keys = source.shape[1]
     pinned = (
         PinnedRow(Head(kind, 1, 1), 2, 1),
@@ -124,7 +116,7 @@ def test_a_pinned_row_holds_in_cached_decoding(
     )
     with turn(model, Turned(pinned=pinned)):
         [target] = greedy(model, [source[0].tolist()], twins.prefix)
-        found = run(model, source, torch.tensor([target[:-1]]))
+        found = tiny.run(model, source, torch.tensor([target[:-1]]))
     assert len(target) > 5
 
     def set_row(pin: PinnedRow) -> Edit:
@@ -149,27 +141,27 @@ def test_a_pinned_row_holds_in_cached_decoding(
         for pin in pinned:
             point = f"{attention_path(kind, pin.head.layer)}.weights"
             held.enter_context(edit(model, {point: set_row(pin)}))
-        expected = run(model, source, torch.tensor([target[:-1]]))
-    assert_same(found, expected)
+        expected = tiny.run(model, source, torch.tensor([target[:-1]]))
+    tiny.assert_same(found, expected)
     likely = expected[0].clone()
     likely[:, list(model.special_ids.never_generated)] = -torch.inf
     begun = len(twins.prefix)
     assert likely.argmax(dim=-1).tolist()[begun - 1 :] == target[begun:]
-    plain = run(model, source, torch.tensor([target[:-1]]))
+    plain = tiny.run(model, source, torch.tensor([target[:-1]]))
     assert float((expected - plain).abs().max()) > 1e-3
 
 
-def test_lens_of_the_last_layer_equals_the_logits(twins: Twins) -> None:
-    source, target = inputs(twins, 7)
+def test_lens_of_the_last_layer_equals_the_logits(twins: tiny.Twins) -> None:
+    source, target = tiny.inputs(twins, 7)
     names = [f"decoder.layers.{layer}.output" for layer in range(2)]
     with capture(twins.ours, names) as seen:
-        logits = run(twins.ours, source, target)
+        logits = tiny.run(twins.ours, source, target)
     first, last = (twins.ours.lens(seen[name][0]) for name in names)
-    assert_same(last, logits)
+    tiny.assert_same(last, logits)
     assert float((first - logits).abs().max()) > 1e-2
 
 
-def test_description_says_what_the_model_is(twins: Twins) -> None:
+def test_description_says_what_the_model_is(twins: tiny.Twins) -> None:
     """What follows from no pass; of all else other tests make use."""
     config, description = twins.eager.config, twins.ours.description
     kind = config.model_type
@@ -200,7 +192,9 @@ WITHOUT_WINDOW = {"num_hidden_layers": 2, "layer_types": ["full_attention"] * 2}
 @pytest.mark.parametrize(
     ("name", "changes", "longest"),
     [
-        *(("t5", {"n_positions": positions}, 4_096) for positions in (None, 7)),  # nothing reads it
+        # Which nothing reads.
+        ("t5", dict.fromkeys(("n_positions", "max_position_embeddings"), 7), 4_096),
+        ("t5", {"n_positions": None}, 4_096),
         ("t5gemma", {"sliding_window": 11}, 11),
         ("t5gemma2", {"sliding_window": 11}, 6),  # the encoder sees half of it on either side
         ("t5gemma", {"sliding_window": 11, **WITHOUT_WINDOW}, 43),
@@ -210,11 +204,11 @@ def test_the_longest_text_is_what_every_layer_reads(
     name: str, changes: dict[str, Any], longest: int
 ) -> None:
     stacks = dict.fromkeys(("encoder", "decoder"), changes)
-    twins = build(name, dtype=torch.float64, **(changes if name == "t5" else stacks))
+    twins = tiny.build(name, dtype=torch.float64, **(changes if name == "t5" else stacks))
     assert twins.ours.description.max_length == longest
     if name == "t5":
-        source, target = inputs(twins, 560)
-        assert_same(run(twins.ours, source, target), twins.logits(source, target).logits)
+        source, target = tiny.inputs(twins, 560)
+        tiny.assert_same(tiny.run(twins.ours, source, target), twins.logits(source, target).logits)
 
 
 def test_makes_have_every_value_of_a_description() -> None:
@@ -223,19 +217,19 @@ def test_makes_have_every_value_of_a_description() -> None:
     def values(names: Sequence[str]) -> set[tuple[str, str]]:
         found = set()
         for name in names:
-            description = build(name).ours.description
+            description = tiny.build(name).ours.description
             for each in (description, description.of("encoder")):
                 found |= {(field, str(value)) for field, value in vars(each).items()}
         return {each for each in found if each[0] not in ("of_encoder", "max_length")}
 
-    assert values(MAKES) == values(FAMILY_NAMES)
+    assert values(tiny.MAKES) == values(tiny.FAMILY_NAMES)
 
 
-def test_weights_are_found_by_path(twins: Twins) -> None:
+def test_weights_are_found_by_path(twins: tiny.Twins) -> None:
     model, description = twins.ours, twins.ours.description
-    source, target = inputs(twins, 7)
+    source, target = tiny.inputs(twins, 7)
     with capture(model, hook_names(model)) as seen:
-        run(model, source, target)
+        tiny.run(model, source, target)
     path = "decoder.layers.1.cross_attention"
     norm = model.norm(path)
     x = seen[f"{path}_residual.norm.before"][0]
@@ -244,13 +238,13 @@ def test_weights_are_found_by_path(twins: Twins) -> None:
         expected = x * (x.square().mean(-1, keepdim=True) + norm.epsilon).rsqrt() * norm.gain
     else:
         expected = torch.nn.functional.layer_norm(x, (24,), norm.gain, norm.bias, norm.epsilon)
-    assert_same(seen[f"{path}_residual.norm.after"][0], expected)
+    tiny.assert_same(seen[f"{path}_residual.norm.after"][0], expected)
     query = model.linear(f"{path}.query_projection")
     assert query.weight.shape == (24, description.n_decoder_heads * description.decoder_d_k)
     contract = model.linear("encoder.layers.1.feed_forward.contract")
     output = seen["encoder.layers.1.feed_forward.hidden"][0] @ contract.weight
     output = output if contract.bias is None else output + contract.bias
-    assert_same(seen["encoder.layers.1.feed_forward.output"][0], output)
+    tiny.assert_same(seen["encoder.layers.1.feed_forward.output"][0], output)
     width = description.of("encoder").d_model
     assert model.linear("encoder.layers.1.feed_forward.expand").weight.shape == (width, 31)
     if description.gated:
@@ -263,10 +257,10 @@ def test_weights_are_found_by_path(twins: Twins) -> None:
     if description.token_norm:
         norm = twins.eager.get_decoder().layernorm_embedding
         tokens = torch.nn.functional.layer_norm(tokens, (24,), norm.weight, norm.bias)
-    assert_same(seen["decoder.embedding.tokens"][0][0], tokens)
+    tiny.assert_same(seen["decoder.embedding.tokens"][0][0], tokens)
 
 
-def test_bad_ids_are_refused(twins: Twins) -> None:
+def test_bad_ids_are_refused(twins: tiny.Twins) -> None:
     model, longest = twins.ours, twins.ours.description.max_length
     too_long = torch.full((1, longest + 1), 7)
     message = f"at most {longest} tokens, got {longest + 1}"
@@ -274,7 +268,7 @@ def test_bad_ids_are_refused(twins: Twins) -> None:
         (torch.tensor([7, 8, 9]), r"expected shape \(batch, length\), got \(3,\)"),
         (too_long, message),
         (torch.tensor([[7, 8], [PADDING, PADDING]]), "padding only"),
-        (torch.tensor([[7, VOCABULARY + 1]]), f"expected ids from 0 to {VOCABULARY - 1}"),
+        (torch.tensor([[7, tiny.VOCABULARY + 1]]), f"expected ids from 0 to {tiny.VOCABULARY - 1}"),
     ):
         with pytest.raises(ValueError, match=expected):
             model.encode(ids)
@@ -285,10 +279,10 @@ def test_bad_ids_are_refused(twins: Twins) -> None:
 @pytest.mark.parametrize("family", ["t5", "bart", "pegasus"])
 def test_decoding_ends_at_each_of_the_ends_of_a_model(family: str) -> None:
     source = [6, 9, 17, 23, 11, 4]
-    [long] = greedy(build(family).ours, [source])
+    [long] = greedy(tiny.build(family).ours, [source])
     assert len(long) > 6
     second = long[4]  # what it writes becomes an end, beside one that it does not write
-    twins = build(family, eos_token_id=[50, second])
+    twins = tiny.build(family, eos_token_id=[50, second])
     assert 50 not in long
     with quiet():
         expected = twins.eager.generate(

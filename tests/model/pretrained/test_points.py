@@ -66,9 +66,13 @@ def test_hook_points_have_the_names_of_our_own_model(twins: Twins) -> None:
 
 
 def test_streams_and_embeddings_add_up(twins: Twins) -> None:
-    """Tokens and positions make the input; a residual sum is the stream before it plus output."""
+    """Tokens and positions make the input; a residual sum is the stream before it plus output.
+
+    So they do where tokens are edited, which some models scale behind the module.
+    """
     source, target = inputs(twins, 7)
-    with capture(twins.ours, hook_names(twins.ours)) as seen:
+    larger = {"*.embedding.tokens": lambda x: 1.5 * x}
+    with edit(twins.ours, larger), capture(twins.ours, hook_names(twins.ours)) as seen:
         run(twins.ours, source, target)
     tensor = {name: tensors[0] for name, tensors in seen.items()}
     for side in ("encoder", "decoder"):

@@ -49,13 +49,6 @@ def test_a_run_of_ours_opens_by_name_and_by_path(trained_run: TrainedRun, tmp_pa
     assert checkpoint.sha256 == run.sha256(checkpoint.step)
 
 
-def test_a_model_has_a_name_where_its_path_has_none(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    assert open_run(".", root=tmp_path).name == "t5"  # messages begin with it
-
-
 def test_a_name_on_the_hub_opens_from_the_cache_without_a_network(
     make_folder: MakeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

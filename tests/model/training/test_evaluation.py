@@ -12,14 +12,8 @@ import torch
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.translation import Decoding
+from headwise.model.training import evaluation
 from headwise.model.training.data import DataError, Pair
-from headwise.model.training.evaluation import (
-    bleu_note,
-    cross_entropy,
-    evaluate,
-    mean_loss,
-    score_translations,
-)
 from headwise.model.transformer import Transformer
 from tests.floats import near
 
@@ -42,14 +36,14 @@ def test_the_formula_of_label_smoothing(smoothing: float) -> None:
     log_p = logits.double() - logits.double().exp().sum(1, keepdim=True).log()  # (n, V)
     wanted = torch.full((7, 11), smoothing / 11, dtype=torch.float64)
     wanted[range(7), targets] += 1 - smoothing
-    loss = cross_entropy(logits, targets, smoothing=smoothing)
+    loss = evaluation.cross_entropy(logits, targets, smoothing=smoothing)
     assert loss.item() == near(-(wanted * log_p).sum().item(), dtype=torch.float32)
 
 
 def test_half_precision_logits_are_summed_in_float32() -> None:
     """In bfloat16 a sum of 1,000 such losses would be off by whole nats."""
     logits = torch.zeros(1000, 11, dtype=torch.bfloat16)
-    loss = cross_entropy(logits, torch.zeros(1000, dtype=torch.long))
+    loss = evaluation.cross_entropy(logits, torch.zeros(1000, dtype=torch.long))
     assert loss.dtype == torch.float32
     assert loss.item() == near(1000 * math.log(11), dtype=torch.float32)
 
@@ -70,7 +64,7 @@ def test_loss_is_the_mean_over_target_tokens(trained_run: TrainedRun, model: Tra
             total -= log_p[step, id].item()
             tokens += 1
 
-    figures = evaluate(model, tokenizers, PAIRS)
+    figures = evaluation.evaluate(model, tokenizers, PAIRS)
 
     assert figures.tokens == tokens
     loss = total / tokens
@@ -78,7 +72,7 @@ def test_loss_is_the_mean_over_target_tokens(trained_run: TrainedRun, model: Tra
     perplexity = math.exp(loss)  # its derivative is the perplexity
     assert figures.perplexity == near(perplexity, dtype=torch.float32, size=perplexity * loss)
     for size in (1, 3):
-        mean, count = mean_loss(model, sources, targets, batch_size=size)
+        mean, count = evaluation.mean_loss(model, sources, targets, batch_size=size)
         assert mean == near(loss, dtype=torch.float32)
         assert count == tokens
 
@@ -100,7 +94,7 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(
         return [translations[text] for text in texts]
 
     monkeypatch.setattr(TRANSLATE, translate)
-    figures = evaluate(model, trained_run.tokenizers, PAIRS, Decoding(beam=3))
+    figures = evaluation.evaluate(model, trained_run.tokenizers, PAIRS, Decoding(beam=3))
 
     assert asked == list(translations)
     assert figures.sources == 3
@@ -123,7 +117,7 @@ def test_intervals_are_percentiles_of_the_scores_of_resampled_sentences() -> Non
     """Each resample is scored as a text of its own, and a corpus of one sentence has no width."""
     texts = ["El gato come pescado fresco.", "Quiero un pan.", "El perro corre a la casa blanca."]
     given = [["El gato come pescado."], ["Quiero pan.", "Yo quiero un pan."], [texts[2]]]
-    found = score_translations(texts, given)
+    found = evaluation.score_translations(texts, given)
     columns = [[lines[n] if n < len(lines) else None for lines in given] for n in range(2)]
     for name, metric in (("bleu", sacrebleu.BLEU()), ("chrf", sacrebleu.CHRF())):
         random, scores = np.random.default_rng(0), []
@@ -135,7 +129,7 @@ def test_intervals_are_percentiles_of_the_scores_of_resampled_sentences() -> Non
         assert found[f"{name}_low"] == near(low)
         assert found[f"{name}_high"] == near(high)
         assert low < found[name] < high
-    alone = score_translations(texts[:1], given[:1])
+    alone = evaluation.score_translations(texts[:1], given[:1])
     assert 0 < alone["bleu"] < 100
     assert np.isnan(
         [alone[f"{of}_{end}"] for of in ("bleu", "chrf") for end in ("low", "high")]
@@ -153,19 +147,13 @@ def test_intervals_are_percentiles_of_the_scores_of_resampled_sentences() -> Non
     ],
 )
 def test_a_translation_is_exact_if_it_equals_a_reference(
-    trained_run: TrainedRun,
-    model: Transformer,
-    monkeypatch: pytest.MonkeyPatch,
-    cat: str,
-    bread: str,
-    expected: float,
+    cat: str, bread: str, expected: float
 ) -> None:
     """Of three sources, the one with the dog never has an exact translation."""
-    monkeypatch.setattr(TRANSLATE, lambda *_, **__: [cat, bread, "El perro."])
-    monkeypatch.setattr("headwise.model.training.evaluation.mean_loss", lambda *_: (1e6, 7))
-    figures = evaluate(model, trained_run.tokenizers, PAIRS)
-    assert figures.exact == near(expected)
-    assert math.isfinite(figures.perplexity)  # of a huge loss as well
+    references = [["El gato come pescado."], ["Quiero pan.", "Yo quiero pan, por favor."], ["No."]]
+    found = evaluation.score_translations([cat, bread, "El perro."], references)
+    assert found["exact"] == near(expected)
+    assert math.isfinite(evaluation.perplexity_of(1e6))
 
 
 @pytest.mark.parametrize("pairs", [[], [Pair("", "Nada."), Pair("Nothing.", "")]])
@@ -174,9 +162,11 @@ def test_pairs_that_cannot_be_used_are_left_out_or_refused(
 ) -> None:
     """Those without two sides, and those too long for the model."""
     with pytest.raises(DataError, match="no pair is left"):
-        evaluate(model, trained_run.tokenizers, pairs)
+        evaluation.evaluate(model, trained_run.tokenizers, pairs)
     more = [PAIRS[0], Pair("a " * 100, "b"), *pairs]
-    figures, alone = (evaluate(model, trained_run.tokenizers, p) for p in (more, PAIRS[:1]))
+    figures, alone = (
+        evaluation.evaluate(model, trained_run.tokenizers, p) for p in (more, PAIRS[:1])
+    )
     assert figures == replace(alone, dropped=1 + len(pairs))
 
 
@@ -188,5 +178,5 @@ def test_bleu_of_short_targets_is_said_to_mean_nothing() -> None:
         texts = [pair.target for pair in pairs]
         assert sacrebleu.BLEU().corpus_score(texts, [texts]).score == near(bleu, size=100)
     note = "BLEU says nothing here and will be 0: no target has 4 words"
-    assert str(bleu_note(short)).startswith(note)
-    assert bleu_note(long) is None
+    assert str(evaluation.bleu_note(short)).startswith(note)
+    assert evaluation.bleu_note(long) is None

@@ -13,23 +13,16 @@ import pytest
 from headwise.model.checkpoint import CheckpointError, TrainedRun, open_trained_run, write_info
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.train import main
+from headwise.model.training import preparation
 from headwise.model.training.corpora import load_corpus
 from headwise.model.training.data import DataError, Pair, encode_pairs
 from headwise.model.training.options import RAREST_TOKEN, TrainArguments
-from headwise.model.training.preparation import (
-    Prepared,
-    describe_vocabulary,
-    load_data,
-    prepare,
-    rare_words_as_tokens,
-    train_sample_of,
-)
 from headwise.model.transformer import Transformer
 from tests.tiny import DATA, tiny_training
 
 
-def prepared(arguments: TrainArguments, *, resume: bool = False) -> Prepared:
-    return prepare(arguments, load_data(arguments), resume=resume)
+def prepared(arguments: TrainArguments, *, resume: bool = False) -> preparation.Prepared:
+    return preparation.prepare(arguments, preparation.load_data(arguments), resume=resume)
 
 
 def write(path: Path, *rows: object) -> str:
@@ -138,14 +131,14 @@ def test_what_must_not_be_seen_is_left_out_and_stays_so(tmp_path: Path) -> None:
         prepared(replace(arguments, leave_out=()), resume=True)
     corpus = load_corpus(train, source="en", target="es")
     with pytest.raises(CheckpointError, match="the same --columns, --leave-out and --max-pairs"):
-        train_sample_of(begun.run, corpus)
-    sources, _ = train_sample_of(begun.run, corpus, left_out=arguments.leave_out)
+        preparation.train_sample_of(begun.run, corpus)
+    sources, _ = preparation.train_sample_of(begun.run, corpus, left_out=arguments.leave_out)
     assert len(sources) == 4
 
     with pytest.raises(DataError, match=r"gone\.jsonl: no such file"):
-        load_data(replace(arguments, leave_out=(str(tmp_path / "gone.jsonl"),)))
+        preparation.load_data(replace(arguments, leave_out=(str(tmp_path / "gone.jsonl"),)))
     with pytest.raises(DataError, match=r"every pair is also in .*train\.jsonl; give other data"):
-        load_data(replace(arguments, leave_out=(train,)))
+        preparation.load_data(replace(arguments, leave_out=(train,)))
 
 
 def test_a_converted_run_cannot_be_resumed(trained_root: Path, tmp_path: Path) -> None:
@@ -211,19 +204,19 @@ def learn(*, rarest: int, shared: bool = True, pairs: list[Pair] = NUMBERS) -> T
 def test_what_is_rare_becomes_no_token_or_is_warned_of() -> None:
     numbers = [text for pair in NUMBERS for text in pair]
     by_heart, fitting = learn(rarest=0, shared=False), learn(rarest=RAREST_TOKEN)
-    assert rare_words_as_tokens(by_heart.source, numbers) == 1
-    assert rare_words_as_tokens(fitting.source, numbers) == 0
+    assert preparation.rare_words_as_tokens(by_heart.source, numbers) == 1
+    assert preparation.rare_words_as_tokens(fitting.source, numbers) == 0
     size, few = by_heart.source.vocab_size, fitting.source.vocab_size
     assert size > 1_800 > 600 > few
     ids = [id for text in numbers for id in fitting.source.encode(text)]
     assert len(ids) / len(set(ids)) > RAREST_TOKEN
 
-    described = describe_vocabulary(by_heart, NUMBERS, rarest=0)
+    described = preparation.describe_vocabulary(by_heart, NUMBERS, rarest=0)
     assert described[0] == f"source vocabulary: {size:,} tokens"
     warning = "warning: 100% of the words that occur fewer than 20 times are single tokens of the "
     assert described[1].startswith(f"{warning}source")
     assert described[3].startswith(f"{warning}target")
-    assert describe_vocabulary(fitting, NUMBERS, rarest=20) == [
+    assert preparation.describe_vocabulary(fitting, NUMBERS, rarest=20) == [
         f"vocabulary: {few:,} tokens, merged from what occurs at least 20 times"
     ]
 
@@ -232,8 +225,8 @@ def test_single_tokens_of_frequent_words_are_no_reason_to_warn() -> None:
     pairs = [Pair("house", "casa"), Pair("tree", "árbol")] * 20
     tokenizers = learn(rarest=0, pairs=pairs)
     assert len(tokenizers.source.encode("house")) == 1
-    assert len(describe_vocabulary(tokenizers, pairs, rarest=0)) == 1
-    assert len(describe_vocabulary(tokenizers, pairs[:38], rarest=0)) == 2
+    assert len(preparation.describe_vocabulary(tokenizers, pairs, rarest=0)) == 1
+    assert len(preparation.describe_vocabulary(tokenizers, pairs[:38], rarest=0)) == 2
 
 
 def test_rare_words_stay_in_a_vocabulary_of_words(tmp_path: Path) -> None:

@@ -7,20 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwise.model.training.replacement import (
-    NOTATIONS,
-    SPELLED,
-    PlaceKind,
-    addressed,
-    common_words,
-    draw_name,
-    draw_number,
-    known_names,
-    made_up_name,
-    notations_of,
-    places,
-    replaced,
-)
+from headwise.model.training import replacement
 
 LANGUAGES = ("en", "es")
 
@@ -59,7 +46,7 @@ def is_no(word: str) -> bool:
 def test_names_and_numbers_of_both_sentences_are_found(
     source: str, target: str, expected: list[tuple[str, str, str]]
 ) -> None:
-    found = places(source, target, languages=LANGUAGES, is_common=is_no)
+    found = replacement.places(source, target, languages=LANGUAGES, is_common=is_no)
     assert expected == [
         (
             place.kind,
@@ -82,12 +69,12 @@ def test_names_and_numbers_of_both_sentences_are_found(
 def test_languages_decide_what_is_a_number(
     source: str, target: str, language: str, kinds: list[str]
 ) -> None:
-    found = places(source, target, languages=("en", language), is_common=is_no)
+    found = replacement.places(source, target, languages=("en", language), is_common=is_no)
     assert [place.kind for place in found] == kinds
 
 
 def test_a_word_is_common_if_it_also_occurs_in_lower_case() -> None:
-    is_common = common_words(["China y la china", "Tom", "tom", *["Tom"] * 30, "Anna"])
+    is_common = replacement.common_words(["China y la china", "Tom", "tom", *["Tom"] * 30, "Anna"])
     assert [is_common(word) for word in ("China", "Tom", "Anna")] == [True, False, False]
 
 
@@ -103,11 +90,13 @@ def test_both_sentences_get_the_same_replacements(sentences: tuple[str, str], se
     """Names and numbers are the same in both, in the notation of each language."""
     old = {"name": "Anna", "number": "12", "time": "7:30", "price": "20", "year": "1987"}
     pair = sentences[0].format(**old), sentences[1].format(**old)
-    found = places(*pair, languages=LANGUAGES, is_common=is_no)
-    new = replaced(*pair, found, languages=LANGUAGES, generator=random.Random(seed))
+    found = replacement.places(*pair, languages=LANGUAGES, is_common=is_no)
+    new = replacement.replaced(*pair, found, languages=LANGUAGES, generator=random.Random(seed))
 
     values: list[dict[str, set[str]]] = []
-    for text, sentence, notation in zip(new, sentences, notations_of(LANGUAGES) or (), strict=True):
+    for text, sentence, notation in zip(
+        new, sentences, replacement.notations_of(LANGUAGES) or (), strict=True
+    ):
         names = re.findall(r"{(\w+)}", sentence)
         pattern = re.sub(r"\\{(\w+)\\}", lambda _: "(.+?)", re.escape(sentence))
         match = re.fullmatch(pattern, text)
@@ -132,19 +121,22 @@ def test_both_sentences_get_the_same_replacements(sentences: tuple[str, str], se
     ],
 )
 def test_somebody_is_addressed_first(pair: tuple[str, str], after: tuple[str, str]) -> None:
-    ordinary = common_words(["where dónde aquí is am"])
-    changed = addressed(*pair, is_common=ordinary, generator=random.Random(0))
-    name = draw_name(random.Random(0))
+    ordinary = replacement.common_words(["where dónde aquí is am"])
+    changed = replacement.addressed(*pair, is_common=ordinary, generator=random.Random(0))
+    name = replacement.draw_name(random.Random(0))
     assert changed == (f"{name}, {after[0]}", f"{name}, {after[1]}")
 
 
 def test_replacements_depend_only_on_the_generator() -> None:
     pair = "Anna is 12.", "Anna tiene 12."
-    found = places(*pair, languages=LANGUAGES, is_common=is_no)
+    found = replacement.places(*pair, languages=LANGUAGES, is_common=is_no)
 
     def drawn(seed: int) -> list[tuple[str, str]]:
         generator = random.Random(seed)
-        return [replaced(*pair, found, languages=LANGUAGES, generator=generator) for _ in range(20)]
+        return [
+            replacement.replaced(*pair, found, languages=LANGUAGES, generator=generator)
+            for _ in range(20)
+        ]
 
     assert drawn(7) == drawn(7) != drawn(8)
     assert len(set(drawn(7))) > 15
@@ -159,9 +151,12 @@ PATTERNS = {
 
 
 @pytest.mark.parametrize("kind", PATTERNS)
-def test_numbers_are_written_as_each_language_does(kind: PlaceKind) -> None:
+def test_numbers_are_written_as_each_language_does(kind: replacement.PlaceKind) -> None:
     generator = random.Random(7)
-    drawn = [draw_number(kind, generator, notations_of(LANGUAGES)) for _ in range(300)]
+    drawn = [
+        replacement.draw_number(kind, generator, replacement.notations_of(LANGUAGES))
+        for _ in range(300)
+    ]
     swap = str.maketrans(",.", ".,")
     for english, spanish in drawn:
         assert re.fullmatch(PATTERNS[kind], english)
@@ -171,7 +166,7 @@ def test_numbers_are_written_as_each_language_does(kind: PlaceKind) -> None:
 
 def test_numbers_of_unknown_notations_have_one_to_six_digits_alike_often() -> None:
     generator = random.Random(7)
-    drawn = [draw_number("number", generator, None) for _ in range(600)]
+    drawn = [replacement.draw_number("number", generator, None) for _ in range(600)]
     assert all(source == target and source.isdecimal() for source, target in drawn)
     lengths = [len(source) for source, _ in drawn]
     assert all(60 < lengths.count(digits) < 140 for digits in range(1, 7))
@@ -179,15 +174,15 @@ def test_numbers_of_unknown_notations_have_one_to_six_digits_alike_often() -> No
 
 def test_names_are_known_or_made_up_of_letters() -> None:
     generator = random.Random(7)
-    words = [word for _ in range(300) for word in draw_name(generator).split(" ")]
+    words = [word for _ in range(300) for word in replacement.draw_name(generator).split(" ")]
     assert all(word.isalpha() and word[0].isupper() for word in words)
-    known = sum(word in known_names() for word in words)
+    known = sum(word in replacement.known_names() for word in words)
     assert 0.25 < known / len(words) < 0.42
-    assert len({made_up_name(generator) for _ in range(300)}) > 290
-    assert len(set(known_names())) == len(known_names()) > 500
-    assert all(name.isalpha() and name[0].isupper() for name in known_names())
+    assert len({replacement.made_up_name(generator) for _ in range(300)}) > 290
+    assert len(set(replacement.known_names())) == len(replacement.known_names()) > 500
+    assert all(name.isalpha() and name[0].isupper() for name in replacement.known_names())
 
 
 def test_every_number_word_has_a_value() -> None:
-    for notation in NOTATIONS.values():
-        assert list(notation.values.values()) == list(SPELLED)
+    for notation in replacement.NOTATIONS.values():
+        assert list(notation.values.values()) == list(replacement.SPELLED)
