@@ -16,11 +16,11 @@ from tqdm import tqdm
 from headwise.model.files import new_file, write_json
 from headwise.model.interface import Languages, head_name, parse_head
 from headwise.model.runs import Run, require_languages
-from headwise.model.training.corpora import CorpusStream, stream_corpus
+from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
 from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.measuring.alignments import WordLinks, format_links, with_reference
-from headwise.viz_app.measuring.batches import LeftOutCounts
+from headwise.viz_app.measuring.batches import LeftOutCounts, open_corpus
 from headwise.viz_app.measuring.head_alignments import (
     BEST,
     SYMMETRISATIONS,
@@ -98,13 +98,7 @@ def _check(arguments: HeadAlignArguments) -> None:
 
 
 def _open_corpus(arguments: HeadAlignArguments, run: Run) -> CorpusStream:
-    return stream_corpus(
-        arguments.file,
-        source=run.source_language,
-        target=run.target_language,
-        split=arguments.split,
-        columns=arguments.columns,
-    )
+    return open_corpus(run, arguments.file, split=arguments.split, columns=arguments.columns)
 
 
 def _open_forward(arguments: HeadAlignArguments, advance: Callable[[], object]) -> Direction:

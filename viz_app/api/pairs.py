@@ -7,20 +7,15 @@ from itertools import islice
 from pathlib import Path
 
 from headwise.model.runs import Run, require_languages
-from headwise.model.training.corpora import stream_corpus
 from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.measuring.batches import open_corpus
 
 Pairs = str | Path | Iterable[tuple[str, str]]
 """Source and target texts; or a file or a corpus by name, as the command lines read it."""
 
 
 def read_pairs(
-    pairs: Pairs,
-    run: Run,
-    *,
-    columns: tuple[str, str] | None = None,
-    split: str = "validation",
-    most: int | None = None,
+    pairs: Pairs, run: Run, *, columns: tuple[str, str] | None = None, most: int | None = None
 ) -> list[Pair]:
     """Read pairs for the languages of a run, at most so many.
 
@@ -29,11 +24,7 @@ def read_pairs(
     """
     if isinstance(pairs, str | Path):
         require_languages(run, columns)
-        source, target = run.source_language, run.target_language
-        stream = stream_corpus(
-            str(pairs), source=source, target=target, split=split, columns=columns
-        )
-        found = list(islice(stream.pairs, most))
+        found = list(islice(open_corpus(run, str(pairs), columns=columns).pairs, most))
     else:
         found = [_pair(each) for each in islice(pairs, most)]
     if not found:

@@ -21,6 +21,8 @@ from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.hooks import capture
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import PADDING, causal_mask, pad
+from headwise.model.runs import Run
+from headwise.model.training.corpora import CorpusStream, stream_corpus
 from headwise.model.training.data import DataError, Pair
 from headwise.model.validation import check_text, is_too_long
 from headwise.viz_app.records.trace import Trace
@@ -35,6 +37,14 @@ MOST_BYTES = 256 * 2**10  # of the text that has them
 _REMEMBERED = 10_000  # number of the latest sources among which a repeated one is noticed
 _WINDOW = 1_024  # number of sentences that are sorted by length together
 _CELLS = 32 * 64 * 64  # of one head's maps in a batch, with padding; or one sentence
+
+
+def open_corpus(
+    run: Run, name: str, *, split: str = "validation", columns: tuple[str, str] | None = None
+) -> CorpusStream:
+    """Open a file, or a corpus by name, in the languages of a run."""
+    languages = {"source": run.source_language, "target": run.target_language}
+    return stream_corpus(name, split=split, columns=columns, **languages)
 
 
 def read_sentences(text: str) -> tuple[Pair, ...]:
