@@ -18,6 +18,7 @@ from headwise.model.interface import Languages, head_name, parse_head
 from headwise.model.runs import Run, require_languages
 from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
+from headwise.viz_app.analysis.labels import count_of
 from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.measuring.alignments import WordLinks, format_links, with_reference
 from headwise.viz_app.measuring.batches import LeftOutCounts, open_corpus
@@ -187,19 +188,15 @@ def main(arguments: HeadAlignArguments) -> None:
     if backward is not None:
         about += f"with {chosen['reverse_head']} of {backward.run.name}; "
         without += f", {left_out_backward.too_long:,} too long for {backward.run.name}"
-    about += _pairs(agreement.sentences)
+    about += count_of(agreement.sentences, "pair")
     if scores is not None:
         about += f"; alignment error rate {agreement.error_rate[0]:.4f}"
     print(about, file=sys.stderr)
     if empty:
-        print(f"{_pairs(empty)} got an empty line: {without}", file=sys.stderr)
+        print(f"{count_of(empty, 'pair')} got an empty line: {without}", file=sys.stderr)
     if arguments.report is not None and scores is not None:
         report = _about(arguments, forward) | _scores(forward, scores)
         write_json(arguments.report, report | {"written": chosen | _figures(agreement, 0)})
-
-
-def _pairs(count: int) -> str:
-    return f"{count:,} pair{'s' * (count != 1)}"
 
 
 def _about(arguments: HeadAlignArguments, direction: Direction) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from headwise.model.runs import Run, choose_languages, open_run, require_languag
 from headwise.model.training.corpora import COPY, HUB_CORPORA, CorpusStream, stream_corpus
 from headwise.model.training.data import DataError
 from headwise.model.training.processes import ALONE, LostProcessError, Processes, join_processes
+from headwise.viz_app.analysis.labels import count_of
 from headwise.viz_app.measuring import checkpoints
 from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
 from headwise.viz_app.measuring.batches import LeftOutCounts, open_corpus
@@ -306,7 +307,7 @@ def _write_all(folder: Path, found: tuple[Measures, checkpoints.CheckpointSums])
     sums.costs().write(folder)
     count = measures.corpus.sentences
     rough = "; the figures are rough" if count < _ROUGH else ""
-    return f"step {measures.step:,}: {count:,} sentence{'s' * (count != 1)} measured{rough}"
+    return f"step {measures.step:,}: {count_of(count, 'sentence')} measured{rough}"
 
 
 def _write_means(folder: Path, found: checkpoints.CheckpointSums) -> str:

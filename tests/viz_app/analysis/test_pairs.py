@@ -152,6 +152,7 @@ def test_curves_are_of_all_pairs_and_of_each_phenomenon() -> None:
 def test_failing_pairs_are_listed_the_worst_first() -> None:
     measured = made_up_pairs()
     first, last = measured.checkpoints.values()
+    assert first.margins.tolist() == [*MARGINS[0]]
     assert failing_pairs(measured, first) == [2, 0, 3]
     assert failing_pairs(measured, first, "negation") == [2, 3]
     assert failing_pairs(measured, last, "gender") == []
