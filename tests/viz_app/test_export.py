@@ -17,7 +17,6 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import to_html
 from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
 from headwise.viz_app.trace.sentence import run_trace
-from tests.viz_app.conftest import RunCommand
 
 TEXT = "Where is the old dog?"
 
@@ -128,10 +127,3 @@ def test_what_cannot_be_exported_is_refused_and_leaves_no_file(
     with pytest.raises(error, match=message):
         export(Path(out), *line, "--checkpoints", str(run_root))
     assert list(tmp_path.iterdir()) == [tmp_path / "broken.json"]
-
-
-def test_command_exits_with_the_error(run_command: RunCommand, tmp_path: Path) -> None:
-    nowhere = str(tmp_path / "nowhere.npz")
-    said = run_command("headwise.viz_app.export", str(tmp_path / "out.html"), "--trace", nowhere)
-    assert said.startswith("error: ")
-    assert "nowhere.npz" in said

@@ -28,8 +28,7 @@ from headwise.viz_app.heads.atlas.paired import (
 )
 from headwise.viz_app.records.pairs import ContrastivePair, PairScores, outcomes
 from tests.floats import near
-from tests.viz_app.measures import made_up_costs
-from tests.viz_app.pairs import MARGINS, made_up_pairs
+from tests.viz_app.measures import MARGINS, made_up_costs, made_up_pairs
 
 Z = 1.959963984540054
 """The 97.5% quantile of the normal distribution."""

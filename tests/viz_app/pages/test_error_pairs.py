@@ -11,6 +11,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.measuring.pair_files import pairs_path, write_pairs
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.session.vocabulary import token_name
+from tests.viz_app.measures import PAIRS, made_up_pairs
 from tests.viz_app.pages.driver import (
     CATS,
     Page,
@@ -24,7 +25,6 @@ from tests.viz_app.pages.driver import (
     unescaped,
     without_weights,
 )
-from tests.viz_app.pairs import PAIRS, made_up_pairs
 
 PAGE = "errors"
 ADDRESS = {"q": CATS, "step": "20", "errors": "pairs"}
