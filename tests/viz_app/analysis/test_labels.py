@@ -173,7 +173,7 @@ def test_lens_by_hand(trace: Trace) -> None:
     assert lens.actual.tolist() == [[False, True, True], [True, False, True], [False] * 3]
     assert_near(lens.probabilities, [[0.25, 0.5, 0.75]] * 3)
     assert lens.notes[0][1] == "p5  0.500\np9  0.250"
-    assert read_lens(small, count=1).notes[2][2] == "p2  0.750"
+    assert lens.notes[2][2] == "p2  0.750\np7  0.375"
 
 
 @pytest.mark.parametrize(
