@@ -123,7 +123,6 @@ def key_count(asked: Asked) -> Question:
 
 
 def _products(asked: Asked, row: int) -> np.ndarray:
-    """Return the products of a query with the keys that it may look at, float64."""
     kind, layer, head = asked.head
     query = asked.trace.queries[kind][layer, head, row].astype(np.float64)
     keys = asked.trace.keys[kind][layer, head].astype(np.float64)

@@ -193,7 +193,6 @@ def _chrf(translations: Sequence[str], references: Sequence[str]) -> tuple[float
 
 
 def _mean_and_error(values: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Return the mean of all values of all sentences, and its standard error over sentences."""
     count = sum(map(len, values))
     if not count:
         return math.nan, math.nan

@@ -203,8 +203,6 @@ _SIDES = {"sentence": np.int64, "position": np.int64, "activation": np.float32}
 
 @dataclass(frozen=True)
 class _About(_Header):
-    """What the header of a file of neurons says."""
-
     sentences: list[tuple[str, str]]  # source and reference
     tensors_sha256: str
 

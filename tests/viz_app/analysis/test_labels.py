@@ -29,9 +29,15 @@ from headwise.viz_app.analysis.labels import (
     vocabulary_labels,
     word_labels,
 )
-from headwise.viz_app.analysis.predictions import agreement, close_positions, read_lens, sampled
+from headwise.viz_app.analysis.predictions import (
+    agreement,
+    close_positions,
+    entropy,
+    read_lens,
+    sampled,
+)
 from headwise.viz_app.records.trace import Tokens, Trace, Word
-from tests.floats import assert_near
+from tests.floats import assert_near, near
 
 MakeTokens = Callable[..., Tokens]
 
@@ -218,3 +224,8 @@ def test_texts_are_near_to_what_the_model_writes_or_to_nothing() -> None:
     assert agreement(["el gato", "la casa"], ["el gato", "la casa"]) == pytest.approx(100)
     assert agreement(["xyz"], ["el gato"]) == 0
     assert agreement(["el gato", ""], ["", ""]) is None
+
+
+def test_entropy_is_the_logarithm_of_how_many_are_alike() -> None:
+    assert entropy(np.array([0.25, 0.25, 0.25, 0.25, 0])) == near(np.log(4))
+    assert entropy(np.array([1.0, 0])) == 0
