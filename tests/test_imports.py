@@ -48,7 +48,7 @@ COMPUTE = ABILITIES - SECTIONS
         ("plotly", ["viz_app/figures/", "viz_app/export.py"]),
         ("transformers", ["model/pretrained/"]),
         ("pandas", ["viz_app/api/"]),
-        ("headwise.viz_app.api", ["viz_app/api/", "viz_app/find.py", "headwise/__init__.py"]),
+        ("headwise.viz_app.api", ["viz_app/api/", "headwise/__init__.py"]),
         (
             "streamlit",
             [

@@ -14,13 +14,14 @@ import tyro
 from tqdm import tqdm
 
 from headwise.model.files import new_file, write_json
-from headwise.model.interface import Languages, head_name, parse_head
+from headwise.model.interface import Languages, parse_head
 from headwise.model.runs import Run, require_languages
-from headwise.model.training.corpora import CorpusStream, stream_corpus
+from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
+from headwise.viz_app.analysis.labels import count_of
 from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.measuring.alignments import WordLinks, format_links, with_reference
-from headwise.viz_app.measuring.batches import LeftOutCounts
+from headwise.viz_app.measuring.batches import LeftOutCounts, open_corpus
 from headwise.viz_app.measuring.head_alignments import (
     BEST,
     SYMMETRISATIONS,
@@ -98,13 +99,7 @@ def _check(arguments: HeadAlignArguments) -> None:
 
 
 def _open_corpus(arguments: HeadAlignArguments, run: Run) -> CorpusStream:
-    return stream_corpus(
-        arguments.file,
-        source=run.source_language,
-        target=run.target_language,
-        split=arguments.split,
-        columns=arguments.columns,
-    )
+    return open_corpus(run, arguments.file, split=arguments.split, columns=arguments.columns)
 
 
 def _open_forward(arguments: HeadAlignArguments, advance: Callable[[], object]) -> Direction:
@@ -164,7 +159,7 @@ def main(arguments: HeadAlignArguments) -> None:
         bar.set_description_str("comparing heads" if is_scored else "aligning")
         place, scores = forward.choose(arguments.head, scored=is_scored)
         aligned = forward.align(place, left_out)
-        chosen: dict[str, Any] = {"head": head_name(forward.heads[place])}
+        chosen: dict[str, Any] = {"head": forward.names[place]}
         if backward is not None and arguments.symmetrise is not None:
             other, _ = backward.choose(arguments.reverse_head, scored=is_scored)
             back = replace(backward, advance=lambda: None).align(other, left_out_backward)
@@ -174,7 +169,7 @@ def main(arguments: HeadAlignArguments) -> None:
                 "reverse": backward.checkpoint.run,
                 "reverse_step": backward.checkpoint.step,
                 "reverse_sha256": backward.checkpoint.sha256,
-                "reverse_head": head_name(backward.heads[other]),
+                "reverse_head": backward.names[other],
             }
         bar.reset()  # what was read to choose heads is read once more
         bar.set_description_str("aligning")
@@ -193,44 +188,32 @@ def main(arguments: HeadAlignArguments) -> None:
     if backward is not None:
         about += f"with {chosen['reverse_head']} of {backward.run.name}; "
         without += f", {left_out_backward.too_long:,} too long for {backward.run.name}"
-    about += _pairs(agreement.sentences)
+    about += count_of(agreement.sentences, "pair")
     if scores is not None:
         about += f"; alignment error rate {agreement.error_rate[0]:.4f}"
     print(about, file=sys.stderr)
     if empty:
-        print(f"{_pairs(empty)} got an empty line: {without}", file=sys.stderr)
+        print(f"{count_of(empty, 'pair')} got an empty line: {without}", file=sys.stderr)
     if arguments.report is not None and scores is not None:
-        report = _about(arguments, forward) | _scores(forward, scores)
-        write_json(arguments.report, report | {"written": chosen | _figures(agreement, 0)})
-
-
-def _pairs(count: int) -> str:
-    return f"{count:,} pair{'s' * (count != 1)}"
-
-
-def _about(arguments: HeadAlignArguments, direction: Direction) -> dict[str, Any]:
-    corpus = _open_corpus(arguments, direction.run)
-    return {
-        "run": direction.checkpoint.run,
-        "step": direction.checkpoint.step,
-        "sha256": direction.checkpoint.sha256,
-        "rows": direction.rows,
-        "data": corpus.name,
-        "data_sha256": corpus.sha256,
-        "reference": str(arguments.reference),
-    }
-
-
-def _scores(direction: Direction, scores: Agreement) -> dict[str, Any]:
-    heads = direction.heads
-    order = np.argsort(scores.error_rate, kind="stable")
-    return {
-        "sentences": scores.sentences,
-        "alignment_heads": [[heads[place].layer, heads[place].head] for place in order],
-        "heads": [
-            {"head": head_name(head), **_figures(scores, place)} for place, head in enumerate(heads)
-        ],
-    }
+        corpus, checkpoint = _open_corpus(arguments, forward.run), forward.checkpoint
+        order = np.argsort(scores.error_rate, kind="stable")
+        report = {
+            "run": checkpoint.run,
+            "step": checkpoint.step,
+            "sha256": checkpoint.sha256,
+            "rows": forward.rows,
+            "data": corpus.name,
+            "data_sha256": corpus.sha256,
+            "reference": str(arguments.reference),
+            "sentences": scores.sentences,
+            "alignment_heads": [list(forward.heads[at][1:]) for at in order],
+            "heads": [
+                {"head": name, **_figures(scores, place)}
+                for place, name in enumerate(forward.names)
+            ],
+            "written": chosen | _figures(agreement, 0),
+        }
+        write_json(arguments.report, report)
 
 
 def _figures(agreement: Agreement, place: int) -> dict[str, float]:

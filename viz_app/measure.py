@@ -23,9 +23,10 @@ from headwise.model.runs import Run, choose_languages, open_run, require_languag
 from headwise.model.training.corpora import COPY, HUB_CORPORA, CorpusStream, stream_corpus
 from headwise.model.training.data import DataError
 from headwise.model.training.processes import ALONE, LostProcessError, Processes, join_processes
+from headwise.viz_app.analysis.labels import count_of
 from headwise.viz_app.measuring import checkpoints
 from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
-from headwise.viz_app.measuring.batches import LeftOutCounts
+from headwise.viz_app.measuring.batches import LeftOutCounts, open_corpus
 from headwise.viz_app.measuring.files import read_measures, write_measures
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION, RESAMPLED, SCORE_MEASURES
 from headwise.viz_app.measuring.heads import RowMeasure
@@ -119,29 +120,6 @@ def _data_name(arguments: MeasureArguments, run: Run) -> str:
     return data.valid_file
 
 
-def _opener(name: str, arguments: MeasureArguments, run: Run) -> Callable[[], CorpusStream]:
-    return partial(
-        stream_corpus,
-        name,
-        source=run.source_language,
-        target=run.target_language,
-        split=arguments.split,
-        columns=arguments.columns,
-    )
-
-
-def _examples(
-    arguments: MeasureArguments, run: Run, corpus: Callable[[], CorpusStream]
-) -> checkpoints.ExampleSentences:
-    languages = f"{run.source_language}-{run.target_language}"
-    path = arguments.examples or SENTENCES / f"{languages}.jsonl"
-    if arguments.examples is None and not path.exists():
-        return checkpoints.read_examples(run, corpus(), _FIRST)
-    return checkpoints.read_examples(
-        run, stream_corpus(str(path), source="source", target="reference")
-    )
-
-
 def _alignments(
     arguments: MeasureArguments, run: Run, corpus: CorpusStream
 ) -> tuple[LinksLookup | None, str]:
@@ -219,15 +197,14 @@ def measure_run(
         for measures, _ in _measure_each(every, passed, checkpoints.measure, _write_all):
             yield measures
     passed, sums = len(steps) * sentences, checkpoints.sum_checkpoints
+    last = replace(task, steps=steps if arguments.neurons == "all" else steps[-1:])
     outputs, resampled = (partial(sums, wanted=names) for names in ([checkpoints.MEANS], RESAMPLED))
     scores, ablated = (partial(_with_more, names=n) for n in (SCORE_MEASURES, [MEAN_ABLATION]))
-    last = replace(task, steps=steps if arguments.neurons == "all" else steps[-1:])
-    of_last = len(last.steps) * sentences
     means = _measure_each(task, passed, outputs, _write_means)
     resamples = _measure_each(task, passed, resampled, _write_resamples)
     with_scores = _measure_each(task, passed, scores, _write_more)
     with_ablation = _measure_each(task, 2 * passed, ablated, _write_more)
-    neurons = _measure_each(last, of_last, measure_neurons, _write_neurons)
+    neurons = _measure_each(last, len(last.steps) * sentences, measure_neurons, _write_neurons)
     alone: dict[str, Iterator[object]] = {"means": means, "resamples": resamples}
     alone |= {"scores": with_scores, "mean-ablation": with_ablation}
     for _ in alone.get(arguments.only, neurons):
@@ -270,11 +247,17 @@ def _task(
     arguments: MeasureArguments, run: Run, steps: list[int], processes: Processes
 ) -> checkpoints.MeasureTask:
     require_languages(run, arguments.columns)
-    open_corpus = _opener(_data_name(arguments, run), arguments, run)
-    examples = _examples(arguments, run, open_corpus)
+    opened = partial(open_corpus, run, split=arguments.split, columns=arguments.columns)
+    opens = partial(opened, _data_name(arguments, run))
+    path = arguments.examples or SENTENCES / f"{run.source_language}-{run.target_language}.jsonl"
+    if arguments.examples is not None or path.exists():
+        stream = stream_corpus(str(path), source="source", target="reference")
+        examples = checkpoints.read_examples(run, stream)
+    else:
+        examples = checkpoints.read_examples(run, opens(), _FIRST)
     links_of = None
     if arguments.only in ("all", "resamples"):
-        links_of, about_alignments = _alignments(arguments, run, open_corpus())
+        links_of, about_alignments = _alignments(arguments, run, opens())
         _say(processes, about_alignments)
         _say(
             processes,
@@ -284,8 +267,8 @@ def _task(
     return checkpoints.MeasureTask(
         run=run,
         steps=steps,
-        open_corpus=open_corpus,
-        open_text=_opener(arguments.text, arguments, run) if arguments.text else None,
+        open_corpus=opens,
+        open_text=partial(opened, arguments.text) if arguments.text else None,
         sentences=arguments.sentences,
         examples=examples,
         links_of=links_of,
@@ -324,7 +307,7 @@ def _write_all(folder: Path, found: tuple[Measures, checkpoints.CheckpointSums])
     sums.costs().write(folder)
     count = measures.corpus.sentences
     rough = "; the figures are rough" if count < _ROUGH else ""
-    return f"step {measures.step:,}: {count:,} sentence{'s' * (count != 1)} measured{rough}"
+    return f"step {measures.step:,}: {count_of(count, 'sentence')} measured{rough}"
 
 
 def _write_means(folder: Path, found: checkpoints.CheckpointSums) -> str:

@@ -22,8 +22,8 @@ from headwise.viz_app.trace.saved import to_json, to_npz
 
 _LIKELIEST = 5
 NONE = "none"  # what is said where no head is switched off
-_STEP_COLUMNS = ("consumed", "predicted", "probability", "rank", "likeliest tokens")
 _DEFAULT_OPTIONS = GridOptions()
+_STEP_COLUMNS = ("consumed", "predicted", "probability", "rank", "likeliest tokens")
 
 
 def provenance(trace: Trace) -> dict[str, str]:
@@ -104,21 +104,20 @@ def to_notebook(trace: Trace) -> str:
     probability = np.exp(trace.predictions.log_probability)
     shown = {name: fact for name, fact in provenance(trace).items() if fact}
     shown["weights, sha256"] = trace.sha256[:12] or "in memory"
+    parts: dict[str, NotebookMaps] = {}
+    for kind in KINDS:
+        grid, name, note = make_grid(trace, kind), labels.KIND_NAMES[kind], labels.KIND_NOTES[kind]
+        maps = grid.apply(trace.attention[kind])
+        parts[kind] = NotebookMaps(name=name, note=note, maps=maps, **grid.axes)
     return notebook_maps(
         source=labels.make_visible(trace.source_text),
         translation=labels.make_visible(trace.target_text),
         tokens=list(zip(labels.token_labels(trace.predicted), probability.tolist(), strict=True)),
-        parts={kind: _notebook_part(trace, kind) for kind in KINDS},
+        parts=parts,
         facts=shown,
         too_large='The maps have too many cells to stand here: trace.save("trace.html") makes a '
         "page of them.",
     )
-
-
-def _notebook_part(trace: Trace, kind: Kind) -> NotebookMaps:
-    grid = make_grid(trace, kind)
-    maps, name = grid.apply(trace.attention[kind]), labels.KIND_NAMES[kind]
-    return NotebookMaps(name=name, note=labels.KIND_NOTES[kind], maps=maps, **grid.axes)
 
 
 def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> Part:

@@ -36,7 +36,6 @@ def lesson_folders() -> list[Path]:
 
 
 def _named_models() -> dict[str, Path]:
-    """Return the folders of the models that were named at the start, by name."""
     lines = filter(None, os.environ.get(MODELS, "").split("\n"))
     return {name: Path(folder) for name, folder in (line.split("\t") for line in lines)}
 

@@ -25,9 +25,9 @@ from tests.viz_app.measures import (
     made_up_means,
     made_up_measures,
     made_up_neurons,
+    made_up_pairs,
     made_up_resamples,
 )
-from tests.viz_app.pairs import made_up_pairs
 
 PAIRS = (
     ("The old man gave the little girl a red apple.", "El viejo le dio una manzana roja."),

@@ -188,11 +188,10 @@ def test_head_that_is_named_is_compared_too(run_root: Path, data: Path, tmp_path
     assert aligned(run_root, data, "--reference", str(reference)) == lines
 
 
-@pytest.mark.parametrize("rows", ["predicted", "consumed"])
-def test_best_head_is_that_of_the_measures(own_root: Path, data: Path, rows: str) -> None:
+def test_best_head_is_that_of_the_measures(own_root: Path, data: Path) -> None:
     rest = ["--data", str(data), "--examples", str(_examples(data)), "--steps", "60"]
     line = ["--run", "tiny", "--checkpoints", str(own_root), *rest]
-    best = ["--heads", "best", "--rows", rows]
+    best = ["--heads", "best", "--rows", "consumed"]
     measure.main(tyro.cli(measure.MeasureArguments, args=line))
     with pytest.raises(ValueError, match="tiny was measured without reference alignments"):
         align(own_root, data, *best)
@@ -200,9 +199,9 @@ def test_best_head_is_that_of_the_measures(own_root: Path, data: Path, rows: str
     links = {8: Links(2, 2, frozenset({(0, 0), (1, 1)}))}
     write_alignments(own_root / "tiny", Alignments(data.name, sha256, "by hand", links))
     measure.main(tyro.cli(measure.MeasureArguments, args=line))
-    rates = read_measures(own_root / "tiny", 60).values[f"aer_{rows}"]["cross"]
+    rates = read_measures(own_root / "tiny", 60).values["aer_consumed"]["cross"]
     layer, head = divmod(int(rates.argmin()), 3)
-    named = aligned(own_root, data, "--head", f"cross.{layer + 1}.{head + 1}", "--rows", rows)
+    named = aligned(own_root, data, "--head", f"cross.{layer + 1}.{head + 1}", *best[2:])
     assert aligned(own_root, data, *best) == named
     with pytest.raises(ValueError, match="tiny has no measures of step 20"):
         align(own_root, data, *best, "--step", "20")

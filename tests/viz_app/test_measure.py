@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -71,17 +72,40 @@ def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
     return path
 
 
+def write_corpus(folder: Path) -> Path:
+    """Write pairs, and ``examples.jsonl`` beside them."""
+    sentences = (("We don't know.", "No sabemos."), ("Where?", "¿Dónde?"), ("a" * 40, "b"))
+    write(folder / "examples.jsonl", [{"source": en, "reference": es} for en, es in sentences])
+    pairs = [{"translation": {"en": en, "es": es}} for en, es in PAIRS]
+    return write(folder / "valid.jsonl", pairs)
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    rows = [{"translation": {"en": en, "es": es}} for en, es in PAIRS]
-    return write(tmp_path / "valid.jsonl", rows)
+    return write_corpus(tmp_path)
 
 
 @pytest.fixture
-def examples(tmp_path: Path) -> Path:
-    sentences = (("We don't know.", "No sabemos."), ("Where?", "¿Dónde?"), ("a" * 40, "b"))
-    rows = [{"source": en, "reference": es} for en, es in sentences]
-    return write(tmp_path / "examples.jsonl", rows)
+def examples(data: Path) -> Path:
+    return data.with_name("examples.jsonl")
+
+
+@pytest.fixture(scope="module")
+def measured_root(
+    run_root: Path, datasets_cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """As ``run_root``, with the last checkpoint measured. Not to be changed."""
+    folder = tmp_path_factory.mktemp("measured")
+    root, data = shutil.copytree(run_root, folder / "checkpoints"), write_corpus(folder)
+    examples = str(data.with_name("examples.jsonl"))
+    measure(root, "--data", str(data), "--examples", examples, "--steps", "60")
+    return root
+
+
+@pytest.fixture
+def measured(measured_root: Path, tmp_path: Path) -> Path:
+    """A copy of ``measured_root``."""
+    return shutil.copytree(measured_root, tmp_path / "measured")
 
 
 def line(root: Path, *rest: str) -> list[str]:
@@ -139,11 +163,10 @@ def test_every_checkpoint_is_measured(
     ]
 
 
-def test_costs_by_sentence_sum_to_the_cost(own_root: Path, run: TrainedRun, data: Path) -> None:
+def test_costs_by_sentence_sum_to_the_cost(measured_root: Path, run: TrainedRun) -> None:
     """Places are those in the corpus, of which one sentence is repeated and one too long."""
-    measure(own_root, "--data", str(data), "--steps", "60")
-    measures = read_measures(own_root / "tiny", 60)
-    costs = SentenceCosts.read(own_root / "tiny", 60)
+    measures = read_measures(measured_root / "tiny", 60)
+    costs = SentenceCosts.read(measured_root / "tiny", 60)
     assert costs is not None
     assert (costs.sha256, costs.corpus) == (measures.sha256, measures.corpus)
     assert costs.places.tolist() == [0, 1, 3, 4]
@@ -164,10 +187,9 @@ def test_costs_by_sentence_sum_to_the_cost(own_root: Path, run: TrainedRun, data
 
 @pytest.mark.parametrize("kept", [HeadMeans, Resamples])
 def test_records_stand_beside_and_can_be_measured_alone(
-    own_root: Path, run: TrainedRun, data: Path, kept: type[CheckpointRecord]
+    measured: Path, run: TrainedRun, data: Path, kept: type[CheckpointRecord]
 ) -> None:
-    folder = own_root / "tiny"
-    measure(own_root, "--data", str(data), "--steps", "60")
+    folder = measured / "tiny"
     beside, measures = arrays_of(kept, folder), read_measures(folder, 60)
     if kept is Resamples:
         place = RESAMPLED.index("by_token")
@@ -178,7 +200,7 @@ def test_records_stand_beside_and_can_be_measured_alone(
         shapes = {kind: beside[f"mean_{kind}"].shape for kind in KINDS}
         assert shapes == mean_shapes(run.description)
     kept.path(folder, 60).unlink()
-    measure(own_root, "--data", str(data), "--steps", "60", "0", "--only", kept.what)
+    measure(measured, "--data", str(data), "--steps", "60", "0", "--only", kept.what)
     assert measured_steps(folder) == [60]
     alone, first = (arrays_of(kept, folder, step) for step in (60, 0))
     for name, array in beside.items():
@@ -186,33 +208,29 @@ def test_records_stand_beside_and_can_be_measured_alone(
         assert not np.array_equal(alone[name], first[name])
 
 
-def test_what_explains_scores_is_added_later(own_root: Path, data: Path, examples: Path) -> None:
-    common = ("--data", str(data), "--examples", str(examples), "--steps", "20")
-    measure(own_root, *common)
-    folder = own_root / "tiny"
-    path = measures_path(folder, 20)
+def test_what_explains_scores_is_added_later(measured: Path, data: Path) -> None:
+    common = ("--data", str(data), "--steps", "60")
+    path = measures_path(measured / "tiny", 60)
     whole, file = (orjson.loads(path.read_bytes()) for _ in range(2))
     for name in SCORE_MEASURES:
         del file["values"][name], file["errors"][name]
     path.write_bytes(orjson.dumps(file))
-    measure(own_root, *common, "--only", "scores")
+    measure(measured, *common, "--only", "scores")
     assert orjson.loads(path.read_bytes()) == whole
     with pytest.raises(ValueError, match=r"on 4 sentences of .* got 1 sentences of .* all again"):
-        measure(own_root, *common, "--only", "scores", "--sentences", "1")
+        measure(measured, *common, "--only", "scores", "--sentences", "1")
     assert orjson.loads(path.read_bytes()) == whole
 
 
 def test_mean_ablation_is_by_the_means_over_the_same_corpus_and_can_be_added(
-    own_root: Path, run: TrainedRun, data: Path, examples: Path
+    measured: Path, run: TrainedRun, data: Path
 ) -> None:
-    common = ("--data", str(data), "--examples", str(examples), "--steps", "60")
-    measure(own_root, *common)
-    folder, before = own_root / "tiny", read_measures(own_root / "tiny", 60)
+    folder, before = measured / "tiny", read_measures(measured / "tiny", 60)
     kept = HeadMeans.read(folder, 60)
     assert kept is not None
     means = {kind: torch.tensor(of_kind) for kind, of_kind in kept.means.items()}
     assert all(np.isnan(before.values["mean_ablation"][kind]).all() for kind in KINDS)
-    measure(own_root, *common, "--only", "mean-ablation")
+    measure(measured, "--data", str(data), "--steps", "60", "--only", "mean-ablation")
     after, model = read_measures(folder, 60), load_weights(run, 60).model
     ids = [
         (run.tokenizers.encode_source(PAIRS[n][0]), run.tokenizers.encode_target(PAIRS[n][1]))

@@ -200,9 +200,6 @@ def is_punctuation(token: str) -> bool:
     return bool(text) and all(unicodedata.category(letter)[0] == "P" for letter in text)
 
 
-UNKNOWN = "<unk>"  # text of a word that is not in a vocabulary
-
-
 def jensen_shannon(a: Floats, b: Floats) -> Floats:
     """Compute the Jensen-Shannon distance (Endres and Schindelin 2003): (…, M), (…, M) → (…).
 
@@ -245,32 +242,24 @@ def first_word_mismatch(a: Trace, b: Trace, names: tuple[str, str], *, folded: b
     """Describe the first word in which two traces of the same sentences, by two tokenizers, differ;
     "" if all match, so that maps can be compared. ``folded`` ignores case.
     """
-    sources, targets = (a.source, b.source), (a.predicted, b.predicted)
-    return _first_mismatch(sources, "source", names, folded=folded) or _first_mismatch(
-        targets, "target", names, folded=folded
-    )
-
-
-def _first_mismatch(
-    both: tuple[Tokens, Tokens], what: str, names: tuple[str, str], *, folded: bool
-) -> str:
-    """Describe the first difference of two lists of words; ``<unk>`` matches any word."""
-    a, b = ([word.text for word in tokens.words] for tokens in both)
-    for place, (first, second) in enumerate(zip_longest(a, b)):
-        if first is not None and second is not None and _same(first, second, folded=folded):
-            continue
-        texts_of_both = [
-            f"“{make_visible(text)}” for {name}" if text is not None else f"missing for {name}"
-            for text, name in zip((first, second), names, strict=True)
-        ]
-        return (
-            f"Word {place + 1} of the {what} is {' and '.join(texts_of_both)} "
-            f"({len(a)} and {len(b)} words in all)"
-        )
+    sides = (("source", a.source, b.source), ("target", a.predicted, b.predicted))
+    for side, *both in sides:
+        words = [[word.text for word in tokens.words] for tokens in both]
+        for place, (first, second) in enumerate(zip_longest(*words)):
+            if first is not None and second is not None and _same(first, second, folded=folded):
+                continue
+            texts_of_both = [
+                f"“{make_visible(text)}” for {name}" if text is not None else f"missing for {name}"
+                for text, name in zip((first, second), names, strict=True)
+            ]
+            return (
+                f"Word {place + 1} of the {side} is {' and '.join(texts_of_both)} "
+                f"({len(words[0])} and {len(words[1])} words in all)"
+            )
     return ""
 
 
 def _same(a: str, b: str, *, folded: bool) -> bool:
-    if UNKNOWN in (a, b):
+    if "<unk>" in (a, b):  # a word that is not in a vocabulary
         return bool(a.strip() and b.strip())
     return a.lower() == b.lower() if folded else a == b

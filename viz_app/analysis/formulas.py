@@ -118,7 +118,6 @@ def _is_biased(model: Description, kind: str) -> bool:
 
 
 def _scores(kind: str, model: Description) -> str:
-    """Write the scores of attention in one line of text."""
     turned = "turned " * (turns(model, kind) or _is_half(model, kind))
     root = f"/√{divisor(model)}" * model.scale_scores
     scores = f"{turned}QKᵀ{root}" + " + B" * _is_biased(model, kind)
@@ -127,7 +126,6 @@ def _scores(kind: str, model: Description) -> str:
 
 
 def _hidden(model: Description) -> str:
-    """Write the hidden units of the feed-forward in one line of text."""
     first = "x W₁" + " + b₁" * model.feed_forward_bias
     if model.activation == "relu" and not model.gated:
         return f"max(0, {first})"
@@ -296,7 +294,6 @@ def _attention(kind: str, name: str, model: Description) -> ModuleDescription:
 
 
 def _residual_of_halves(model: Description) -> str:
-    """Write a merged attention with its residual connection, in one line of text."""
     norm = norm_name(model)
     given = f"SelfAttention({norm}(x)) + CrossAttention({norm}(x))"
     return f"x + {norm}({given})" if model.output_norms else f"x + {given}"

@@ -89,10 +89,12 @@ def interval_text(low: float, high: float, form: str = ".2f") -> str:
     return " to ".join(ends)
 
 
-def bound_text(value: float, *, above: bool, digits: int = 2) -> str:
-    """Write a number as a bound that holds: rounded up if what it bounds is below it, else down."""
-    last, rounding = Decimal(1).scaleb(-digits), ROUND_CEILING if above else ROUND_FLOOR
-    return str(Decimal(f"{value:.6f}").quantize(last, rounding))  # 0.3 in float32 is 0.30
+def bound_text(value: float, *, above: bool) -> str:
+    """Write a bound with two digits: rounded up if what it bounds is below it, else down."""
+    rounding = ROUND_CEILING if above else ROUND_FLOOR
+    return str(
+        Decimal(f"{value:.6f}").quantize(Decimal("0.01"), rounding)
+    )  # 0.3 in float32 is 0.30
 
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}

@@ -174,6 +174,5 @@ def groups_of(pairs: Iterable[ContrastivePair]) -> NDArray[np.int64]:
 
 
 def _own_words(pair: ContrastivePair) -> tuple[Counter[str], Counter[str]]:
-    """Return the words that only the right target has, and those that only the wrong one has."""
     right, wrong = (Counter(text.split()) for text in (pair.right, pair.wrong))
     return right - wrong, wrong - right

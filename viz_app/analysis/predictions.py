@@ -29,18 +29,16 @@ class Lens:
     notes: tuple[tuple[str, ...], ...]  # the likeliest with probabilities, in lines, (T, C)
 
 
-def read_lens(trace: Trace, *, count: int = 5) -> Lens:
-    """Read the lens from a trace, (C, T, k); notes list up to ``count`` tokens."""
+def read_lens(trace: Trace) -> Lens:
+    """Read the lens from a trace, (C, T, k); notes list up to five tokens."""
     predictions = trace.predictions
     probabilities: Floats = np.exp(predictions.lens_log_probability)  # (C, T, k)
-    columns, steps, k = probabilities.shape
+    columns, steps, _ = probabilities.shape
     tokens = [[[token_label(p) for p in row] for row in layer] for layer in trace.lens_tokens]
 
     def note(step: int, column: int) -> str:
-        likeliest = range(min(count, k))
-        return "\n".join(
-            f"{tokens[column][step][i]}  {probabilities[column, step, i]:.3f}" for i in likeliest
-        )
+        likeliest = zip(tokens[column][step][:5], probabilities[column, step], strict=False)
+        return "\n".join(f"{label}  {probability:.3f}" for label, probability in likeliest)
 
     return Lens(
         labels=tuple(tuple(layer[step][0] for layer in tokens) for step in range(steps)),

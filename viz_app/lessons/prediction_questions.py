@@ -197,7 +197,6 @@ def tokens_changed(asked: Asked) -> Question:
 
 
 def _measured(asked: Asked) -> tuple[MeasuredPairs, PairScores]:
-    """Return what was measured, and the scores of the newest checkpoint."""
     measured = asked.pairs()
     if measured is None:
         raise ValueError("this run was not measured on pairs; open a run that was")

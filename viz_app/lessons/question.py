@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,20 +92,19 @@ class Compared(NamedTuple):
     other: str
 
 
-def _no_account() -> Compared:
-    raise ValueError("there is no account of a word here; open the page Why")
+def _absent(message: str) -> Callable[..., Any]:
+    """Return what is asked for where there is none: it raises ValueError with this message."""
+
+    def refuse(*_: object) -> Any:
+        raise ValueError(message)
+
+    return refuse
 
 
-def _no_scores(head: Head, row: int) -> ScoreParts:
-    raise ValueError("there are no scores to take apart here; open the page Inside a head")
-
-
-def _no_dictionary(head: Head) -> HeadDictionary:
-    raise ValueError("there is no dictionary of a head here; open the page Heads")
-
-
-def _no_pair() -> PatchedPair:
-    raise ValueError("expected a second sentence to compare with; type one on the page Why")
+_NO_ACCOUNT = _absent("there is no account of a word here; open the page Why")
+_NO_SCORES = _absent("there are no scores to take apart here; open the page Inside a head")
+_NO_DICTIONARY = _absent("there is no dictionary of a head here; open the page Heads")
+_NO_PAIR = _absent("expected a second sentence to compare with; type one on the page Why")
 
 
 @dataclass(frozen=True)
@@ -123,10 +122,10 @@ class Asked:
     costs: Callable[[], Mapping[Kind, Floats]] = dict  # of each head, in nats: kind → (L, H)
     pairs: Callable[[], MeasuredPairs | None] = lambda: None  # what was measured on them, if it was
     turned: Callable[[], Trace] | None = None  # with the heads that the view turns
-    account: Callable[[], Compared] = _no_account  # of the chosen token against another
-    patched_pair: Callable[[], PatchedPair] = _no_pair  # by the second sentence of the page
-    score_parts: Callable[[Head, int], ScoreParts] = _no_scores
-    written: Callable[[Head], HeadDictionary] = _no_dictionary  # for each key of the sentence
+    account: Callable[[], Compared] = _NO_ACCOUNT  # of the chosen token against another
+    patched_pair: Callable[[], PatchedPair] = _NO_PAIR  # by the second sentence of the page
+    score_parts: Callable[[Head, int], ScoreParts] = _NO_SCORES
+    written: Callable[[Head], HeadDictionary] = _NO_DICTIONARY  # for each key of the sentence
 
     @cached_property
     def grid(self) -> Grid:

@@ -176,7 +176,6 @@ class _Reader:
     def _explained(
         self, error: ValidationError, at: Mapping[str, int], otherwise: int
     ) -> LessonError:
-        """Say what is wrong first, in which line."""
         first = error.errors()[0]
         field = str(first["loc"][0]) if first["loc"] else ""
         match first["type"]:
@@ -195,5 +194,4 @@ class _Reader:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    """Return the parts of a text between commas."""
     return tuple(filter(None, map(str.strip, text.split(","))))

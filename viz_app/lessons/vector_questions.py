@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 
@@ -122,7 +123,6 @@ def key_count(asked: Asked) -> Question:
 
 
 def _products(asked: Asked, row: int) -> np.ndarray:
-    """Return the products of a query with the keys that it may look at, float64."""
     kind, layer, head = asked.head
     query = asked.trace.queries[kind][layer, head, row].astype(np.float64)
     keys = asked.trace.keys[kind][layer, head].astype(np.float64)
@@ -226,19 +226,11 @@ def score_term(asked: Asked, *, row: RowWord = "chosen") -> Question:
     if variance < 1e-12:
         raise ValueError("this row has the same score for every key; choose another")
     shares = tables @ apart / variance  # (parts of the query, parts of a key)
-    names = [*parts.query_parts], [*parts.key_parts]
-    kinds = np.full(shares.shape, 3)
-    for kind, pairs in enumerate(
-        (
-            [("token", "token")],
-            [("position", "position")],
-            [("token", "position"), ("position", "token")],
-        )
-    ):
-        for query, key in pairs:
-            if query in names[0] and key in names[1]:
-                kinds[names[0].index(query), names[1].index(key)] = kind
-    sums = np.array([shares[kinds == kind].sum() for kind in range(4)])
+    kind_of = {("token", "token"): 0, ("position", "position"): 1}
+    kind_of |= {("token", "position"): 2, ("position", "token"): 2}
+    pairs = product(parts.query_parts, parts.key_parts)
+    kinds = np.array([kind_of.get(pair, 3) for pair in pairs])
+    sums = np.bincount(kinds, shares.ravel(), minlength=4)
     sums[1] += float(relative @ apart) / variance
     labels = (
         "its token with the keys' tokens",

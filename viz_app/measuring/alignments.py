@@ -34,8 +34,6 @@ _LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
 
 @dataclass(frozen=True)
 class _About:
-    """The first line of the file."""
-
     format_version: int
     corpus: str
     sha256: str
@@ -43,8 +41,6 @@ class _About:
 
 
 class _Row(NamedTuple):
-    """Each other line of the file."""
-
     place: NonNegativeInt
     source_words: NonNegativeInt
     target_words: NonNegativeInt
@@ -109,7 +105,6 @@ def read_alignments(folder: Path) -> Alignments | None:
 
 
 def _sentence(row: bytes) -> tuple[int, Links]:
-    """Read a sentence's place in the corpus and its links from its line."""
     place, source_words, target_words, pairs = validate_json(_Row, row)
     if any(s >= source_words or t >= target_words for s, t in pairs):
         raise ValueError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -21,6 +22,8 @@ from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.hooks import capture
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import PADDING, causal_mask, pad
+from headwise.model.runs import Run, require_languages
+from headwise.model.training.corpora import CorpusStream, stream_corpus
 from headwise.model.training.data import DataError, Pair
 from headwise.model.validation import check_text, is_too_long
 from headwise.viz_app.records.trace import Trace
@@ -30,11 +33,49 @@ if TYPE_CHECKING:  # the app need not load what trains in several processes
     from headwise.model.training.processes import Processes
 
 Result = TypeVar("Result")
+Pairs = str | Path | Iterable[tuple[str, str]]
+"""Source and target texts; or a file or a corpus by name, as the command lines read it."""
 MOST_SENTENCES = 512  # that a person may give a page
 MOST_BYTES = 256 * 2**10  # of the text that has them
 _REMEMBERED = 10_000  # number of the latest sources among which a repeated one is noticed
 _WINDOW = 1_024  # number of sentences that are sorted by length together
 _CELLS = 32 * 64 * 64  # of one head's maps in a batch, with padding; or one sentence
+
+
+def open_corpus(
+    run: Run, name: str, *, split: str = "validation", columns: tuple[str, str] | None = None
+) -> CorpusStream:
+    """Open a file, or a corpus by name, in the languages of a run."""
+    languages = {"source": run.source_language, "target": run.target_language}
+    return stream_corpus(name, split=split, columns=columns, **languages)
+
+
+def read_pairs(
+    pairs: Pairs, run: Run, *, columns: tuple[str, str] | None = None, most: int | None = None
+) -> list[Pair]:
+    """Read pairs for the languages of a run, at most so many.
+
+    DataError if a file cannot be read as pairs, or there are none. ValueError if what is given is
+    no pairs of texts, or no language is known.
+    """
+    if isinstance(pairs, str | Path):
+        require_languages(run, columns)
+        found = list(islice(open_corpus(run, str(pairs), columns=columns).pairs, most))
+    else:
+        found = [_pair(each) for each in islice(pairs, most)]
+    if not found:
+        raise DataError("expected pairs of a source and a target, got none")
+    return found
+
+
+def _pair(given: object) -> Pair:
+    if (
+        isinstance(given, tuple | list)
+        and len(given) == 2
+        and all(isinstance(x, str) for x in given)
+    ):
+        return Pair(*(text.strip() for text in given))
+    raise ValueError(f"pairs: expected (source, target) texts, got {given!r:.60}")
 
 
 def read_sentences(text: str) -> tuple[Pair, ...]:

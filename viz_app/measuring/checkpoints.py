@@ -233,10 +233,12 @@ def sentences_passed(steps: Collection[int], sentences: int, examples: int) -> i
 def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int]:
     """Measure the checkpoints of a task in order; every process yields the same."""
     newest = task.load(task.run, task.run.steps()[-1], task.placement)
-    stages = _stage_measurer(task, newest.model)
-    sentences = sentences_of(task, task.open_corpus())
-    even = even_head(task.run.tokenizers, task.run.counts, sentences)
     examples, tokenizers = task.examples.sentences, task.run.tokenizers
+    some = islice(sentences_of(task, task.open_corpus()), _ALIGNED)
+    head = find_aligning_head(newest.model, tokenizers, some, task.links_of)
+    text = (pair.target for pair in (task.open_text or task.open_corpus)().pairs)
+    stages = StageMeasurer(tokenizers, newest.model, head, [each.pair for each in examples], text)
+    even = even_head(tokenizers, task.run.counts, sentences_of(task, task.open_corpus()))
     for found in sum_checkpoints(task, wanted=(*AT_ONCE, *OF_CORPUS, MEANS)):
         if isinstance(found, int):
             yield found
@@ -283,15 +285,3 @@ def _in_batches(
             mine.append(measured(batch))
         yield len(batch)
     return batches.gather(task.processes, mine)
-
-
-def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
-    sentences = islice(sentences_of(task, task.open_corpus()), _ALIGNED)
-    head = find_aligning_head(newest, task.run.tokenizers, sentences, task.links_of)
-    return StageMeasurer(
-        task.run.tokenizers,
-        newest,
-        head,
-        [sentence.pair for sentence in task.examples.sentences],
-        (pair.target for pair in (task.open_text or task.open_corpus)().pairs),
-    )

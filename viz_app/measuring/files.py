@@ -86,7 +86,6 @@ def write_json(path: Path, file: Any, *, items_apart: bool = False) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it, with rounded numbers."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, float):
@@ -272,7 +271,6 @@ def read_measures(folder: Path, step: int) -> Measures:
 
 @lru_cache(maxsize=2)
 def _sentences_in(content: bytes) -> tuple[Sentence, ...]:
-    """Read the example sentences, which all checkpoints of a run share."""
     return tuple(validate_json(Sentence, line) for line in content.splitlines())
 
 

@@ -58,8 +58,8 @@ class GivenSentences:
         load: Callable[[Run, int, Placement], Checkpoint] = load_checkpoint,
         placement: Placement = DEFAULT_PLACEMENT,
     ) -> None:
-        """Encode sentences that the model can take, each once; ``load`` loads a checkpoint in its
-        place.
+        """Encode sentences that the model can take, each once; ``load`` loads a checkpoint.
+
         ValueError if none is left, or they have too many tokens.
         """
         self._run, self._load, self._placement = run, load, placement
@@ -120,13 +120,9 @@ class GivenSentences:
 
     def passes(self, steps: Sequence[int]) -> int:
         """Return how many sentences ``measure`` says are done at its end, at most."""
-        count = len(self)
-        of_translating = count if not self._pairs[0].target else 0
-        return (
-            len(steps)
-            + of_translating
-            + checkpoints.sentences_passed(steps, count, len(self._encoded))
-        )
+        translated = 0 if self._pairs[0].target else len(self)
+        measured = checkpoints.sentences_passed(steps, len(self), len(self._encoded))
+        return len(steps) + translated + measured
 
     def measure(self, steps: Sequence[int]) -> Iterator[int]:
         """Measure some checkpoints; yield how many sentences are done after each batch.

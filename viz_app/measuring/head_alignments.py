@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from operator import and_, or_
 from typing import Literal, get_args
@@ -139,11 +138,12 @@ def align_pairs(
                 left_out.empty += 1
         found: dict[int, PairLinks] = {}
         for batch in batches_by_length(encoded):
-            maps = partial(cross_maps, by=by, of=of)
-            found |= _align(model, tokenizers, batch, links, rows, agreement, head, maps)
+            maps = cross_maps(model, PaddedIds.of_pairs(batch, model), by=by, of=of)
+            found |= _align(tokenizers, batch, maps, links, rows, agreement, head)
         yield from (found.get(number) for number, _ in chunk)
 
 
+@torch.inference_mode()
 def cross_maps(model: Seq2SeqModel, ids: PaddedIds, *, by: CellValue, of: MapsOf) -> Tensor:
     """Return the maps of cross-attention of a batch, (B, H, Q, M), or one a layer in place of H.
 
@@ -184,19 +184,17 @@ def _links(sentence: EncodedPair, tokenizers: Tokenizers, reference: WordLinks) 
 
 @torch.inference_mode()
 def _align(
-    model: Seq2SeqModel,
     tokenizers: Tokenizers,
     batch: list[EncodedPair],
+    weights: Tensor,
     links: Mapping[int, Links],
     rows: AlignedRows,
     agreement: Agreement | None,
     head: int,
-    maps: Callable[[Seq2SeqModel, PaddedIds], Tensor],
 ) -> dict[int, PairLinks]:
-    aligned = words.align_batch(batch, tokenizers, lambda s: links[s.number], model.device)
+    aligned = words.align_batch(batch, tokenizers, lambda s: links[s.number], weights.device)
     if aligned is None:
         return {}
-    weights = maps(model, PaddedIds.of_pairs(batch, model))
     queries = aligned.predicted if rows == "predicted" else aligned.consumed
     chosen = words.hard_alignment(weights, aligned, queries).cpu().numpy()
     by_word = words.word_weights(weights[:, [head]], aligned, queries)[:, 0].double().cpu().numpy()

@@ -152,6 +152,5 @@ def phases(texts: Mapping[int, str], values: Mapping[int, tuple[float, float]]) 
 
 
 def _said(text: str) -> str:
-    """Return what a text says of a value, without the value."""
     word, has_number, number = text.partition(": ")
     return word if has_number and number != "no value" and word != "entropy" else ""

@@ -29,8 +29,6 @@ _LETTERS = "-=+"  # the wrong target is likelier, both are alike, the right one 
 
 @dataclass(frozen=True)
 class _File:
-    """The JSON object in the file."""
-
     format_version: int
     run: str
     name: str
@@ -43,8 +41,6 @@ class _File:
 
 @dataclass(frozen=True)
 class _Scores:
-    """The ``PairScores`` in the file."""
-
     step: int
     sha256: str
     right: list[Finite]
@@ -86,7 +82,6 @@ def write_pairs(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -
 
 
 def _with_earlier(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -> MeasuredPairs:
-    """Add what the file has of other checkpoints, if it is of the same pairs."""
     try:
         earlier = read_measured_pairs(folder)
     except CheckpointError:  # which is replaced

@@ -151,7 +151,6 @@ def measure_pairs(task: PairTask, advance: Callable[[int], object]) -> Iterator[
 def _encode(
     pairs: Sequence[ContrastivePair], tokenizers: Tokenizers, max_length: int
 ) -> list[EncodedPair]:
-    """Encode the right and the wrong target of each pair, one after the other."""
     found: list[EncodedPair] = []
     for number, pair in enumerate(pairs):
         source = tokenizers.encode_source(pair.source)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 import torch
@@ -115,38 +116,32 @@ class LanguageModel:
         return [math.log(self.probability(token, history)) for token, history in found]
 
 
+@dataclass
 class StageMeasurer:
-    """A stage measurer takes the translations of the example sentences by any checkpoint."""
+    """Measures checkpoints of a run by their translations of the example sentences.
 
-    def __init__(
-        self,
-        tokenizers: Tokenizers,
-        newest: Seq2SeqModel,
-        head: int,
-        examples: Sequence[Pair],
-        text: Iterable[str],
-    ) -> None:
-        """Prepare for a run, and measure the references of the example sentences. The ``newest``
-        model is forced to write all translations; its ``head``, by its place among the H, aligns
-        their words. The language model learns from ``text`` but for the references.
-        """
-        self._tokenizers = tokenizers
-        self._newest = newest
-        self._head = head
-        self._sources = [pair.source for pair in examples]
-        self._references = [pair.target for pair in examples]
-        self._language_model = LanguageModel(
-            tokenizers.target.vocab_size, prefix=len(tokenizers.prefix)
-        )
+    The ``newest`` model is forced to write all translations; its ``head``, by its place among the
+    H, aligns their words. The language model learns from ``text`` but for the references.
+    """
+
+    tokenizers: Tokenizers
+    newest: Seq2SeqModel
+    head: int
+    examples: Sequence[Pair]
+    text: InitVar[Iterable[str]]
+
+    def __post_init__(self, text: Iterable[str]) -> None:
+        target, prefix = self.tokenizers.target, len(self.tokenizers.prefix)
+        self._references = [pair.target for pair in self.examples]
+        self._language_model = LanguageModel(target.vocab_size, prefix=prefix)
         of_examples = set(self._references)
         for sentence in text:
             if sentence and not is_too_long(sentence) and sentence not in of_examples:
-                self._language_model.learn(tokenizers.encode_target(sentence))
+                self._language_model.learn(self.tokenizers.encode_target(sentence))
             if self._language_model.tokens >= _MOST_TOKENS:
                 break
-        self._of_references = {
-            f"{name}_reference": found for name, found in self._of_texts(self._references).items()
-        }
+        of_texts = self._of_texts(self._references)
+        self._of_references = {f"{name}_reference": found for name, found in of_texts.items()}
 
     def measure(self, translations: Sequence[str]) -> dict[str, tuple[float, float]]:
         """Measure a checkpoint by its translations, one for each example sentence: value and
@@ -162,13 +157,13 @@ class StageMeasurer:
     def _of_texts(self, texts: Sequence[str]) -> dict[str, tuple[float, float]]:
         likelihood = math.nan, math.nan
         if self._language_model.tokens:
-            encoded = map(self._tokenizers.encode_target, texts)
+            encoded = map(self.tokenizers.encode_target, texts)
             found = [self._language_model.log_probabilities(ids) for ids in encoded]
             likelihood = _mean_and_error(found)
-        pairs = map(Pair, self._sources, texts)
+        pairs = [Pair(pair.source, text) for pair, text in zip(self.examples, texts, strict=True)]
         unaligned = ((pair, WordLinks()) for pair in pairs)
-        aligned = align_pairs(self._newest, self._tokenizers, unaligned, rows="predicted")
-        scores = [reordering_score(pair.chosen[self._head]) for pair in aligned if pair is not None]
+        aligned = align_pairs(self.newest, self.tokenizers, unaligned, rows="predicted")
+        scores = [reordering_score(pair.chosen[self.head]) for pair in aligned if pair is not None]
         reordering = _mean_and_error([[] if math.isnan(score) else [score] for score in scores])
         return {"language_model": likelihood, "reordering": reordering}
 
@@ -193,7 +188,6 @@ def _chrf(translations: Sequence[str], references: Sequence[str]) -> tuple[float
 
 
 def _mean_and_error(values: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Return the mean of all values of all sentences, and its standard error over sentences."""
     count = sum(map(len, values))
     if not count:
         return math.nan, math.nan

@@ -299,6 +299,12 @@ def ids_of(batch: Sequence[EncodedPair]) -> PaddedIds:
     return PaddedIds(source, target, special)
 
 
+def _of_rows(rows: Rows) -> dict[str, HeadSum]:
+    """Return the sums of all measures that have a meaning for the rows of maps."""
+    sums = {name: measure.of_kind(rows) for name, measure in MEASURES.items()}
+    return {name: found for name, found in sums.items() if found is not None}
+
+
 def even_head(
     tokenizers: Tokenizers, counts: Counts | None, sentences: Iterable[EncodedPair]
 ) -> Mapping[str, Mapping[Kind, float]]:
@@ -312,12 +318,10 @@ def even_head(
         for kind in KINDS:
             allowed = ids.allowed(kind)
             weights = allowed.double() / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
-            rows = Rows(kind, weights[:, None], ids, run)
-            for name, measure in MEASURES.items():
-                if (found := measure.of_kind(rows)) is not None:
-                    total = sums.setdefault(name, {}).setdefault(kind, [0.0, 0.0])
-                    total[0] += float(found.total.sum())
-                    total[1] += float(found.count.sum())
+            for name, found in _of_rows(Rows(kind, weights[:, None], ids, run)).items():
+                total = sums.setdefault(name, {}).setdefault(kind, [0.0, 0.0])
+                total[0] += float(found.total.sum())
+                total[1] += float(found.count.sum())
     return {
         name: {kind: of / count if count else math.nan for kind, (of, count) in of_kinds.items()}
         for name, of_kinds in sums.items()
@@ -342,8 +346,7 @@ def measure_sentence(
     values: dict[str, dict[Kind, Floats]] = {}
     for kind, maps in trace.attention.items():
         rows = Rows(kind, to_tensor(maps).flatten(0, 1)[None], ids, run)  # (1, L H, Q, M)
-        for name, measure in MEASURES.items():
-            if (found := measure.of_kind(rows)) is not None:
-                means = (found.total[0] / found.count[0]).float()
-                values.setdefault(name, {})[kind] = to_numpy(means).reshape(maps.shape[:2])
+        for name, found in _of_rows(rows).items():
+            means = (found.total[0] / found.count[0]).float()
+            values.setdefault(name, {})[kind] = to_numpy(means).reshape(maps.shape[:2])
     return MeasuredSentence(values, even_head(tokenizers, counts, [sentence]))

@@ -38,7 +38,8 @@ from headwise.viz_app.records.measures import (
 from headwise.viz_app.records.trace import Floats
 
 MOST_OF_TENSORS = 48 * 2**20  # bytes; resamples of the 1,152 heads of a large model have 27 million
-VERSION = 1  # version of the format; raised when a name or a meaning changes
+VERSION = 1  # version of the formats; raised when a name or a meaning changes
+_ERRORS = (SafetensorError, ValueError, KeyError, TypeError, AttributeError)  # of damaged files
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,14 @@ class _Header:
     step: int
     sha256: str
     corpus: CorpusSummary
+
+    def require(self, step: int) -> None:
+        """Refuse, by a ValueError, a file of another version or step."""
+        if (self.format_version, self.step) != (VERSION, step):
+            raise ValueError(
+                f"expected format version {VERSION} and step {step}, got "
+                f"{self.format_version} and {self.step}"
+            )
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,7 @@ class CheckpointRecord(Record):
             return None
         try:
             return cls._of(read_bytes(path, most=MOST_OF_TENSORS), step)
-        except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except _ERRORS as error:
             raise CheckpointError(
                 f"{path}: not the {cls.what} of step {step:,}, or damaged ({error}); measure again"
             ) from error
@@ -109,11 +118,7 @@ class CheckpointRecord(Record):
         length = int.from_bytes(content[:8], "little")
         metadata: dict[str, str] = orjson.loads(content[8 : 8 + length])["__metadata__"]
         header = validate_json(_Header, metadata["about"])
-        if (header.format_version, header.step) != (VERSION, step):
-            raise ValueError(
-                f"expected format version {VERSION} and step {step}, got "
-                f"{header.format_version} and {header.step}"
-            )
+        header.require(step)
         names = {
             name: KINDS if any(axis.endswith("*") for axis in axes) else (name,)
             for name, (axes, _) in array_fields(cls).items()
@@ -193,19 +198,11 @@ class Resamples(CheckpointRecord):
         return of_kind.astype(np.float64)
 
 
-_NEURONS_VERSION = 1
 _SIDES = {"sentence": np.int64, "position": np.int64, "activation": np.float32}
 
 
 @dataclass(frozen=True)
-class _About:
-    """What the header has under ``about``."""
-
-    format_version: int
-    run: str
-    step: int
-    sha256: str
-    corpus: CorpusSummary
+class _About(_Header):
     sentences: list[tuple[str, str]]  # source and reference
     tensors_sha256: str
 
@@ -226,7 +223,7 @@ def write_neurons(folder: Path, found: StrongestSentences) -> None:
         for side, array in vars(places).items()
     }
     about = _About(
-        format_version=_NEURONS_VERSION,
+        format_version=VERSION,
         run=found.run,
         step=found.step,
         sha256=found.sha256,
@@ -259,15 +256,11 @@ def read_neurons(folder: Path, step: int) -> StrongestSentences:
         tensors = safetensors.numpy.load(content)
         sha256, metadata = sha256_of_tensors(io.BytesIO(content))
         about = validate_json(_About, metadata["about"])
-        if (about.format_version, about.step) != (_NEURONS_VERSION, step):
-            raise ValueError(
-                f"expected format version {_NEURONS_VERSION} and step {step}, got "
-                f"{about.format_version} and {about.step}"
-            )
+        about.require(step)
         if about.tensors_sha256 != sha256:
             raise ValueError("its numbers were altered")
         stacks = {s: _positions(s, tensors, len(about.sentences)) for s in get_args(Stack)}
-    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except _ERRORS as error:
         raise CheckpointError(
             f"{path}: not the strongest sentences of step {step:,}, or damaged ({error}); measure "
             "them again"

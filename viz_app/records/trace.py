@@ -33,11 +33,10 @@ def shorten(text: str, longest: int = 60) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def shorten_all(texts: Sequence[str], longest: int = 40, most: int = 12) -> list[str]:
-    """Cut texts, and leave out those after the first ``most``, whose number is said at the end."""
-    more = len(texts) - most
-    said = [f"{more:,} more"] if more > 0 else []
-    return [*(shorten(text, longest) for text in texts[:most]), *said]
+def shorten_all(texts: Sequence[str]) -> list[str]:
+    """Cut texts, and leave out those after the first 12, whose number is said at the end."""
+    more = len(texts) - 12
+    return [*(shorten(text, 40) for text in texts[:12]), *[f"{more:,} more"] * (more > 0)]
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,6 @@ def _run_layer(
 
 
 def _description(model: Seq2SeqModel, path: str) -> Description:
-    """Return the description that holds for a layer of the stack at a path."""
     return model.description.of("encoder" if path.startswith("encoder") else "decoder")
 
 

@@ -143,7 +143,6 @@ def run_trace(
 
 
 def _logits(model: Seq2SeqModel, source: Sequence[int], consumed: Sequence[int]) -> Tensor:
-    """Compute the logits (T, V) of a teacher-forced pass."""
     stream = forced_stream(model, ids_tensor(model, source), ids_tensor(model, consumed))
     return in_float32(model.unembed(stream))[0]
 
@@ -232,7 +231,6 @@ def _stack(seen: Captured, name_of: Callable[[int], str]) -> Tensor:
 
 
 def _layers(seen: Captured, kind: Kind, point: str) -> Tensor:
-    """Stack a hook point of one kind of attention in all layers: (L, …)."""
     return _stack(seen, lambda layer: f"{attention_path(kind, layer)}.{point}")
 
 
@@ -323,7 +321,6 @@ def _checks(
     *,
     merged: bool,
 ) -> tuple[Check, ...]:
-    """Check a pass in itself, and how far it is from one without recording, and a reference."""
     of_rows = [w.sum(dim=-1) for w in weights.values()]
     if merged:
         of_encoder, *halves = of_rows

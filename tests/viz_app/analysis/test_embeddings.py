@@ -29,7 +29,6 @@ from headwise.viz_app.analysis.embeddings import (
 from headwise.viz_app.model.angles import (
     bias_by_distance,
     divisor,
-    encoding_formula,
     encodings,
     is_cosine,
     largest_deviation,
@@ -232,13 +231,6 @@ def test_encodings_by_hand() -> None:
     assert_near(encodings([0, 1, 2.5], 4), expected)
     halves = encodings([0, 1, 2.5], 4, "halves")
     assert_near(halves, np.array(expected)[:, [0, 2, 1, 3]])
-
-
-def test_the_formula_names_the_dimensions_of_each_order() -> None:
-    for order, sine, cosine in (("interleaved", "2i", "2i+1"), ("halves", "i", "D/2+i")):
-        first, second = encoding_formula(order).split(r"\\")
-        assert rf"PE_{{(pos,\,{sine})}} &= \sin" in first
-        assert rf"PE_{{(pos,\,{cosine})}} &= \cos" in second
 
 
 def test_the_order_of_recorded_encodings_is_found() -> None:

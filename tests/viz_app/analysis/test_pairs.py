@@ -28,8 +28,7 @@ from headwise.viz_app.heads.atlas.paired import (
 )
 from headwise.viz_app.records.pairs import ContrastivePair, PairScores, outcomes
 from tests.floats import near
-from tests.viz_app.measures import made_up_costs
-from tests.viz_app.pairs import MARGINS, made_up_pairs
+from tests.viz_app.measures import MARGINS, made_up_costs, made_up_pairs
 
 Z = 1.959963984540054
 """The 97.5% quantile of the normal distribution."""
@@ -152,6 +151,7 @@ def test_curves_are_of_all_pairs_and_of_each_phenomenon() -> None:
 def test_failing_pairs_are_listed_the_worst_first() -> None:
     measured = made_up_pairs()
     first, last = measured.checkpoints.values()
+    assert first.margins.tolist() == [*MARGINS[0]]
     assert failing_pairs(measured, first) == [2, 0, 3]
     assert failing_pairs(measured, first, "negation") == [2, 3]
     assert failing_pairs(measured, last, "gender") == []

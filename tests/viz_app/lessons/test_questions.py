@@ -33,7 +33,7 @@ from headwise.viz_app.why.sentences.correspondence import Stretch
 from headwise.viz_app.why.sentences.patching import PatchedPair, Patching
 from headwise.viz_app.why.word.account import Account, Parts, run_account
 from tests.floats import assert_near
-from tests.viz_app.pairs import made_up_pairs
+from tests.viz_app.measures import made_up_pairs
 
 CURVES = {
     "valid_loss": Curve(np.array([0, 10, 20, 30]), np.array([3.5, 2.0, 1.0, 1.5])),
@@ -275,22 +275,6 @@ def test_the_numbers_that_are_said_by_hand(
     assert reason in made(asked, name, **given).reason((place,))
 
 
-def test_keys_for_a_share_are_added_to_5(asked: Asked, make_tokens: Callable[..., Tokens]) -> None:
-    """The weights sum to 0.3, 0.5, 0.65, 0.75, 0.85, 0.95 and 1 from the heaviest down."""
-    row = [0.05, 0.1, 0.1, 0.1, 0.15, 0.2, 0.3]
-    source = make_tokens(*([f" {letter}"] for letter in "tuvwxyz"))
-    long = about(asked, source=source, attention={"cross": np.array([[[row] * 3]], np.float32)})
-    added = "0.30 + 0.20 + 0.15 + 0.10 + 0.10"
-    question = made(long, "keys_for_share", share="0.9")
-    assert (right(question), labels(question)) == (["6"], ["1", "6", "7"])
-    assert f"{added} + … ≈ 0.95, with 6 of 7 keys; with one less it is 0.85" in question.reason(
-        (0,)
-    )
-    question = made(long, "keys_for_share", share="0.8")
-    assert (right(question), labels(question)) == (["5"], ["1", "5", "7"])
-    assert f"{added} ≈ 0.85, with 5 of 7 keys; with one less it is 0.75." in question.reason((0,))
-
-
 def test_of_the_second_likeliest_token_the_likeliest_is_not_offered(asked: Asked) -> None:
     known = np.log(np.array([[0.4, 0.3, 0.15, 0.1, 0.05]] * 3))
     top = ((" p", " q", " s", " r", " t"),) * 3
@@ -335,15 +319,6 @@ def test_the_head_that_spoke_most_did_so_over_all_that_it_read(asked: Asked) -> 
     steady = replace(account, parts=parts)
     question = made(replace(asked, account=lambda: Compared(steady, "b", "c")), "key_of_head")
     assert question.names["head"] == "Cross 1.2"
-
-
-def test_milestones_between_the_first_and_the_last_are_offered_at_a_third(asked: Asked) -> None:
-    first = made_up_pairs()
-    scores = first.checkpoints[0]
-    seven = {10 * n: replace(scores, step=10 * n) for n in range(7)}
-    measured = replace(first, checkpoints=seven)
-    question = made(replace(asked, pairs=lambda: measured), "above_chance")
-    assert labels(question) == ["step 0", "step 20", "step 60", "at none of them"]
 
 
 def test_lengths_and_turns_of_embeddings_are_those_of_the_vectors(asked: Asked) -> None:

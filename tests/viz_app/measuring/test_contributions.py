@@ -250,18 +250,6 @@ def test_norms_with_the_residual_are_those_of_vectors_by_hand(precise: Seq2SeqMo
             assert_near(found[kind][layer], expected, dtype=rms, size=1, operations=OPERATIONS)
 
 
-def test_shares_of_source_and_prefix_sum_to_1_and_the_future_has_none(model: Seq2SeqModel) -> None:
-    found = contributions(model, batch(model, (7, 5), (1, 5)))
-    assert found.source.dtype == found.prefix.dtype == torch.float32
-    same(found.source.sum(dim=-1) + found.prefix.sum(dim=-1), torch.ones(2, 5))
-    same(found.source_contribution, found.source.sum(dim=-1))
-    assert (found.source >= 0).all()
-    assert found.source_entropy[0].isfinite().all()
-    assert found.source_entropy[1].isnan().all()  # of one token
-    assert (found.prefix.triu(1) == 0).all()
-    assert (found.prefix >= 0).all()
-
-
 @pytest.mark.parametrize("cells", [1, module._CELLS])
 def test_other_sentences_of_the_batch_change_nothing(
     precise: Seq2SeqModel, monkeypatch: pytest.MonkeyPatch, cells: int

@@ -113,6 +113,8 @@ def test_numbers_stand_behind_words() -> None:
     assert describe_value("cost", "cross", -0.02, beside=Baselines(0.003)).endswith(
         "gains 0.020 ± 0.003 nats per token"
     )
+    said = "hardly matters: switching it off costs 0.000 nats per token"
+    assert describe_value("cost", "cross", -0.0001) == said
     found = describe_value("qk_norm", "cross", 3.214, beside=Baselines(first=1.5))
     assert found == "norm of the scores' matrix: 3.21 (checkpoint 0 had 1.50)"
     assert describe_value("emergence", "cross", 2000.0) == "emergence: 2,000"

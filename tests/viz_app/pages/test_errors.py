@@ -16,7 +16,7 @@ from headwise.viz_app.measuring.pair_files import pairs_path, write_pairs
 from headwise.viz_app.records.measures import FAILURES, Measures, TranslatedSentence
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.session.vocabulary import token_name
-from tests.viz_app.measures import SENTENCES
+from tests.viz_app.measures import PAIRS, SENTENCES, made_up_pairs
 from tests.viz_app.pages.driver import (
     CATS,
     Calls,
@@ -29,7 +29,6 @@ from tests.viz_app.pages.driver import (
     table,
     without_weights,
 )
-from tests.viz_app.pairs import PAIRS, made_up_pairs
 
 PAGE = "errors"
 

@@ -26,8 +26,8 @@ from headwise.viz_app.why.word.account import run_account
 from tests.imports import ROOT
 from tests.shipped import SHIPPED as SHIPPED_RUNS
 from tests.viz_app.lessons.asked import asked_of, fits
+from tests.viz_app.measures import made_up_pairs
 from tests.viz_app.pages.driver import CATS, DOG, Page, Start, traced, unescaped
-from tests.viz_app.pairs import made_up_pairs
 
 LESSONS, _ = read_lessons([SHIPPED])
 FIRST = LESSONS["rows"]

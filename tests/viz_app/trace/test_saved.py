@@ -202,7 +202,7 @@ def test_file_that_is_not_a_trace_is_refused(trace: Trace, tmp_path: Path, suffi
 @both
 def test_file_with_a_missing_part_is_refused(trace: Trace, tmp_path: Path, suffix: str) -> None:
     values = contents(trace)
-    for name in values:
+    for name in [*values][:: 1 if suffix == ".npz" else 5]:  # to read JSON takes long
         left = {key: value for key, value in values.items() if key != name}
         refuse(write(tmp_path / f"trace{suffix}", left), rf".*\b{name}\b")
 

@@ -94,22 +94,6 @@ def test_stack_input_is_scaled_embedding_and_position(trained: Transformer, trac
         np.testing.assert_array_equal(stream[0], embedding.total)
 
 
-@pytest.mark.parametrize(("norm", "final_norm"), NORMS)
-def test_last_stream_is_the_stack_output(
-    make_speaker: MakeSpeaker, tokenizers: TokenizerPair, norm: str, final_norm: bool
-) -> None:
-    speaker = make_speaker(norm=norm, final_norm=final_norm).double()
-    trace = run_trace(speaker, tokenizers, SOURCE, TARGET)
-    with torch.inference_mode():
-        memory, mask = speaker.encode(torch.tensor([trace.source.ids]))
-        output = speaker.decode(torch.tensor([trace.consumed.ids]), memory, mask)
-        ends = [torch.tensor(s[-1]).double() for s in (trace.encoder_stream, trace.decoder_stream)]
-        encoded = speaker.encoder.final_norm(ends[0])
-        decoded = speaker.decoder.final_norm(ends[1])
-    assert_near(encoded, memory[0], dtype=np.float32)
-    assert_near(decoded, output[0], dtype=np.float32)
-
-
 # Predictions
 
 
@@ -292,15 +276,6 @@ def test_what_cannot_be_traced_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         run_trace(trained, tokenizers, *given)
-
-
-def test_longest_source_and_target_and_all_tokens_are_accepted(
-    trained: Transformer, tokenizers: TokenizerPair
-) -> None:
-    longest = " the" * (LONGEST - 1)  # and </s>
-    trace = run_trace(trained, tokenizers, longest, [BOS] + [7] * LONGEST, top_k=10_000)
-    assert len(trace.source) == len(trace.consumed) == LONGEST
-    assert trace.predictions.top_ids.shape[1] == tokenizers.target.vocab_size
 
 
 # Heads turned
