@@ -209,10 +209,11 @@ def test_whole_effects_stand_beside_direct_ones(start_page: Start) -> None:
         assert sum(each is not None for each in found) > 3
         for each in filter(None, found):
             direct, whole = (float(each[side].lstrip("<>")) for side in (1, 2))
-            half = 0.5 * max(abs(direct), abs(whole))
-            off = abs(direct - whole) - half
-            if max(abs(direct), abs(whole)) > 0.011 and abs(off) > 0.002 and abs(whole) > 0.002:
-                assert (each[3] is not None) == (direct * whole < 0 or off > 0)
+            if (
+                min(abs(direct), abs(whole)) > 0.02
+                and abs(abs(direct / whole - 1.25) - 0.75) > 0.01
+            ):
+                assert (each[3] is not None) == (not 0.5 < direct / whole < 2)
 
 
 def test_three_answers_name_the_source_words_and_mark_where_they_disagree(
