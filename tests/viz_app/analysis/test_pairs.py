@@ -19,7 +19,7 @@ from headwise.viz_app.analysis.pairs import (
     groups_of,
     paired_difference,
 )
-from headwise.viz_app.heads.atlas.paired import (
+from headwise.viz_app.heads.compared import (
     all_costs,
     changed,
     cost_change,

@@ -26,7 +26,7 @@ from headwise.model.interface import KINDS, Head
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Bar
 from headwise.viz_app.core.computed import Sentences
-from headwise.viz_app.heads.atlas.paired import (
+from headwise.viz_app.heads.compared import (
     all_costs,
     changed,
     cost_change,
