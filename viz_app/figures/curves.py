@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import plotly.graph_objects as go
@@ -35,7 +34,7 @@ from headwise.viz_app.figures.training_panels import (
     drawn_panels,
     panels_layout,
 )
-from headwise.viz_app.records.measures import Curve, DataChange, OverfittingOnset, RunCurves
+from headwise.viz_app.records.measures import Curve, DataChange, RunCurves
 from headwise.viz_app.records.pairs import CHANCE, AccuracyCurve
 
 MOST_RUNS = 6  # most runs in one figure: as many as there are colours of lines
@@ -43,7 +42,7 @@ MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf", "exact")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 _LINE, _TITLE, _TOP = 20, 24, 28
 """Pixels of a line of text above the charts, of a chart's title, and above charts of accuracies."""
-_REASON = 60  # letters of a line of the reason for which a loss jumps
+_REASON, _NAME = 60, 36  # letters of a line of the reason of a jump, and of a name in the legend
 _WIDTH = 700  # pixels that a line of the legend has, at least
 _WORDS = {"train_sample_loss": "train sample", "valid_loss": "valid"}
 _MARKERS = {
@@ -89,7 +88,11 @@ def training_curves(
     if len(runs) == 1:
         layout["legend"]["traceorder"] = "reversed"  # first the pair that can be compared
     if log_loss:
-        layout["yaxis"] |= _loss_axis(runs)
+        losses = [run.curves[n].values for run in runs for n in PANELS[0].names if n in run.curves]
+        above_0 = np.concatenate([*losses, [1.0]])
+        above_0 = above_0[above_0 > 0]
+        wide = above_0.max() > 100 * above_0.min()  # else labels stand at 2 and 5 too
+        layout["yaxis"] |= {"type": "log", "dtick": 1 if wide else "D2"}
     data: list[Properties] = []
     shapes: list[Properties] = []
     for place, panel in enumerate(panels):
@@ -118,9 +121,22 @@ def training_curves(
         words += "harder pairs" if change.after > change.before else "changed pairs"
         layout["annotations"].append(_named_change(words, run.name, change, colour, row, steps))
     for row, (name, onset, colour) in enumerate(overfitted):
-        shapes.append(_shade(onset, colour, steps))
-        lines = len(overfitted) - row
-        layout["annotations"].append(_overfitting(name, onset, colour, above + _LINE * lines))
+        # The chart of the loss is shaded from where valid loss rises; what that is stands above.
+        ends = {"x0": steps.place(onset.step), "x1": steps.place(onset.last), "y0": 0, "y1": 1}
+        fill = {"fillcolor": colour, "opacity": 0.12, "line": {"width": 0}}
+        axes = {"xref": "x", "yref": "y domain", "layer": "below"}
+        shapes.append({"type": "rect", **ends, **axes, **fill})
+        words = f"lowest at step {onset.step:,}, higher from there on: overfitting"
+        layout["annotations"].append(
+            {
+                "text": f'<span style="color:{colour}">■</span> {escape_plotly(name)}: '
+                f"valid loss is {words}",
+                **{"x": 0, "xref": "paper", "xanchor": "left"},
+                **{"y": 1, "yref": "paper", "yanchor": "top"},
+                "yshift": above + _LINE * (len(overfitted) - row),
+                **{"showarrow": False, "font": {"size": 12}},
+            }
+        )
     return new_figure(theme, data, layout | {"shapes": shapes})
 
 
@@ -147,20 +163,9 @@ def _drawn_names(run: RunCurves, panel: Panel) -> list[str]:
 
 def _legend_lines(runs: Sequence[RunCurves]) -> int:
     if len(runs) == 1:
-        return len(_wrapped(runs[0].batches))
+        return len(textwrap.wrap(runs[0].batches, _NAME))
     longest = max(len(run.name) for run in runs)
     return math.ceil(len(runs) / max(_WIDTH // (52 + 7 * longest), 1))
-
-
-_wrapped = partial(textwrap.wrap, width=36)  # break a name into the lines that it has in the legend
-
-
-def _loss_axis(runs: Sequence[RunCurves]) -> Properties:
-    """Return a logarithmic axis, with labels at 2 and 5 too unless the range is wide."""
-    losses = [run.curves[n].values for run in runs for n in PANELS[0].names if n in run.curves]
-    above = np.concatenate([*losses, [1.0]])
-    above = above[above > 0]
-    return {"type": "log", "dtick": 1 if above.max() > 100 * above.min() else "D2"}
 
 
 def _places(curve: Curve, steps: StepAxis) -> np.ndarray:
@@ -198,7 +203,7 @@ def _line(
         values,
         colour=theme.series[number],
         dash=DASHES[number],
-        name=[run.name] if several else _wrapped(what),
+        name=[run.name] if several else textwrap.wrap(what, _NAME),
         hover=f"{said}<br>step %{{{'text' if marked else 'x:,d'}}}<br>%{{y:{panel.form}}}",
         reach=reach if name in run.intervals else None,
         symbol=_SYMBOLS[number] + "-open" * (name == "train_sample_loss"),
@@ -232,23 +237,6 @@ def _named_change(
     text = f'<span style="color:{colour}">{escape_plotly(words)}</span>'
     look = {"yshift": -14 * row, "showarrow": False, "font": {"size": 12}}
     return {"text": text, "hovertext": reason, **at, **look}
-
-
-def _shade(onset: OverfittingOnset, colour: str, steps: StepAxis) -> Properties:
-    """Return a shape that shades the chart of the loss from where valid loss rises."""
-    ends = {"x0": steps.place(onset.step), "x1": steps.place(onset.last), "y0": 0, "y1": 1}
-    axes = {"xref": "x", "yref": "y domain", "layer": "below"}
-    fill = {"fillcolor": colour, "opacity": 0.12, "line": {"width": 0}}
-    return {"type": "rect", **ends, **axes, **fill}
-
-
-def _overfitting(name: str, onset: OverfittingOnset, colour: str, above: int) -> Properties:
-    """Return an annotation, ``above`` pixels over the charts, that names what is shaded."""
-    words = f"lowest at step {onset.step:,}, higher from there on: overfitting"
-    text = f'<span style="color:{colour}">■</span> {escape_plotly(name)}: valid loss is {words}'
-    across = {"x": 0, "xref": "paper", "xanchor": "left"}
-    down = {"y": 1, "yref": "paper", "yanchor": "top", "yshift": above}
-    return {"text": text, **across, **down, "showarrow": False, "font": {"size": 12}}
 
 
 # Pairs

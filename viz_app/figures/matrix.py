@@ -199,12 +199,6 @@ def label_angle(labels: Sequence[str], pixels: float) -> int:
     return -45 if pixels >= _TOUCHED else -60
 
 
-def _label_height(labels: Sequence[str], angle: int) -> int:
-    """Return how many pixels labels that are turned need above the cells."""
-    turn = math.radians(-angle)
-    return 12 + round((label_width(labels) - 12) * math.sin(turn) + 8 * math.cos(turn))
-
-
 def _beyond(labels: Sequence[str], pixels: float, angle: int) -> float:
     """Return how many pixels slanted labels go on beyond the last of their columns."""
     along = math.cos(math.radians(angle)) * (angle != 0)
@@ -309,7 +303,9 @@ def labelled(
     if step > 1:
         title += f"{', ' if title else ''}a label for each {step} columns"
     lines = textwrap.wrap(title, max(16, (width - left) // _TITLE_LETTER)) or [""]
-    top = 6 + 14 * len(lines) + _label_height(columns, angle)
+    turn = math.radians(-angle)
+    top = 18 + 14 * len(lines)
+    top += round((label_width(columns) - 12) * math.sin(turn) + 8 * math.cos(turn))
     # Enough for the colour bar, and for a title that is wider than its few columns.
     longest = _TITLE_LETTER * max(map(len, lines))
     right = max(

@@ -192,9 +192,13 @@ def notebook_maps(
     ``facts`` identify the trace. Kinds of attention are left out, the largest first, until the maps
     of the others have few enough cells; ``too_large`` is said of what is left out.
     """
-    shown = dict(parts)
-    while (bits := _bits_for(shown)) is None:
-        shown.pop(max(shown, key=lambda kind: shown[kind].maps.size))
+    shown, fitting = dict(parts), list[int]()
+    while not fitting:
+        cells = sum(part.maps.size for part in shown.values())
+        fitting = [bits for bits in _BITS if cells * bits / 6 <= MOST_PACKED]
+        if not fitting:
+            shown.pop(max(shown, key=lambda kind: shown[kind].maps.size))
+    bits = fitting[0]
     data = {
         kind: {
             **{"name": part.name, "note": part.note, "shape": part.maps.shape, "bits": bits},
@@ -224,12 +228,6 @@ def notebook_maps(
             "SCRIPT": (_HERE / "notebook.js").read_text(encoding="utf-8"),
         },
     )
-
-
-def _bits_for(parts: Mapping[str, NotebookMaps]) -> int | None:
-    """Return the bits of a weight with which maps fit into a notebook; None if with none."""
-    cells = sum(part.maps.size for part in parts.values())
-    return next((bits for bits in _BITS if cells * bits / 6 <= MOST_PACKED), None)
 
 
 def _colours(theme: Theme) -> str:

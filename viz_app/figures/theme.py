@@ -115,7 +115,12 @@ def weight_colour(theme: Theme, weight: float) -> str:
 def text_on_weight(theme: Theme, weight: float) -> str:
     """Return which of the theme's two text colours has more contrast on ``weight_colour``."""
     ground = _luminance(weight_colour(theme, weight))
-    return max(theme.on_weight, key=lambda text: _contrast(_luminance(text), ground))
+
+    def contrast(text: str) -> float:  # ratio of the two, as WCAG 2.2 has it
+        light = _luminance(text)
+        return (max(light, ground) + 0.05) / (min(light, ground) + 0.05)
+
+    return max(theme.on_weight, key=contrast)
 
 
 def _luminance(colour: str) -> float:
@@ -125,11 +130,6 @@ def _luminance(colour: str) -> float:
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def _contrast(a: float, b: float) -> float:
-    """Compute the contrast ratio of two luminances (WCAG 2.2)."""
-    return (max(a, b) + 0.05) / (min(a, b) + 0.05)
 
 
 def new_figure(

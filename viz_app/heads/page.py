@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 from headwise.viz_app.heads.alike.section import show_alike
-from headwise.viz_app.heads.atlas.section.atlas import show_atlas
+from headwise.viz_app.heads.atlas import show_atlas
 from headwise.viz_app.heads.composition.section import show_composition
 from headwise.viz_app.heads.dictionary.section import show_writes
 from headwise.viz_app.heads.plane.section import show_plane

@@ -56,7 +56,7 @@ def show_turn_heads(selection: Selection, trace: Trace) -> Trace:
             )
         _show_probabilities(selection, trace, turned)
     with right:
-        show_map_to_pin(selection, anew, head, turned)
+        _show_map_to_pin(selection, anew, head, turned)
     return anew
 
 
@@ -66,7 +66,7 @@ def _checked(selection: Selection, trace: Trace) -> Turned:
     strengths = checked(
         "strengths", "Turned heads", usable=lambda each: each.head in heads, written=turned_label
     )
-    pinned = checked("pinned", "Pinned rows", usable=lambda pin: fits(trace, pin))
+    pinned = checked("pinned", "Pinned rows", usable=lambda pin: _fits(trace, pin))
     return Turned(tuple(strengths), tuple(pinned))
 
 
@@ -140,12 +140,13 @@ def _show_pins(anew: Trace, turned: Turned) -> None:
     show_heading("Pinned rows")
     for pin in turned.pinned:
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-            st.text(label_of(anew, pin), width="content")
-            st.button("Free", key=f"free-{pin}", type="tertiary", on_click=_free, args=(pin,))
-
-
-def _free(pin: PinnedRow) -> None:
-    change_view(pinned=without(view().why.pinned, pin))
+            st.text(_label_of(anew, pin), width="content")
+            st.button(
+                "Free",
+                key=f"free-{pin}",
+                type="tertiary",
+                on_click=lambda pin=pin: change_view(pinned=_without(view().why.pinned, pin)),
+            )
 
 
 def _show_probabilities(selection: Selection, trace: Trace, turned: Turned) -> None:
@@ -186,11 +187,7 @@ def _show_probabilities(selection: Selection, trace: Trace, turned: Turned) -> N
     )
 
 
-_MAP_WIDTH = 450
-"""Pixels that the map has in a window of 1,280."""
-
-
-def fits(trace: Trace, pin: PinnedRow) -> bool:
+def _fits(trace: Trace, pin: PinnedRow) -> bool:
     """Return whether a model and a source have a row and its key; a step may come later."""
     of_source = pin.head.kind != "decoder_self"
     rows_end = len(trace.source) if pin.head.kind == "encoder_self" else pin.row + 1
@@ -201,12 +198,12 @@ def fits(trace: Trace, pin: PinnedRow) -> bool:
     )
 
 
-def without(pinned: Sequence[PinnedRow], pin: PinnedRow) -> tuple[PinnedRow, ...]:
+def _without(pinned: Sequence[PinnedRow], pin: PinnedRow) -> tuple[PinnedRow, ...]:
     """Return the pinned rows but that of the same query of the same head."""
     return tuple(each for each in pinned if each[:2] != pin[:2])
 
 
-def label_of(trace: Trace, pin: PinnedRow) -> str:
+def _label_of(trace: Trace, pin: PinnedRow) -> str:
     """Say which row is pinned onto what, by the tokens of a trace where it has them."""
     grid = make_grid(trace, pin.head.kind)
     row = f"row {pin.row + 1}"
@@ -223,7 +220,7 @@ def label_of(trace: Trace, pin: PinnedRow) -> str:
     return f"{head_label(pin.head)}, {row} → {onto}"
 
 
-def show_map_to_pin(selection: Selection, trace: Trace, head: Head, turned: Turned) -> None:
+def _show_map_to_pin(selection: Selection, trace: Trace, head: Head, turned: Turned) -> None:
     """Draw the map of a head as it is turned; clicks pin its rows, or free them."""
     grid = make_grid(trace, head.kind)
     weights = trace.attention[head.kind][head.layer, head.head]
@@ -235,7 +232,7 @@ def show_map_to_pin(selection: Selection, trace: Trace, head: Head, turned: Turn
             return
         chosen = PinnedRow(head, row, column)
         pinned = view().why.pinned
-        rest = without(pinned, chosen)
+        rest = _without(pinned, chosen)
         change_view(pinned=rest if chosen in pinned else (*rest, chosen))
 
     name = f"{KIND_NAMES[head.kind]}, layer {head.layer + 1}, head {head.head + 1}"
@@ -244,7 +241,7 @@ def show_map_to_pin(selection: Selection, trace: Trace, head: Head, turned: Turn
             attention_map(
                 weights,
                 selected=shown[-1] if shown else None,
-                width=_MAP_WIDTH,
+                width=450,  # pixels in a window of 1,280
                 **map_arguments(grid, selection.theme),
             ),
             key="turned_map",

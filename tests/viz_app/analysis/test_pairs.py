@@ -18,7 +18,7 @@ from headwise.viz_app.analysis.pairs import (
     groups_of,
     paired_difference,
 )
-from headwise.viz_app.heads.atlas.paired import (
+from headwise.viz_app.heads.compared import (
     changed,
     cost_change,
     difference_errors,

@@ -10,18 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import KINDS, Head
 from headwise.model.runs import open_run
 from headwise.model.tokenizer import TokenizerPair
-from headwise.model.training.data import Pair
-from headwise.model.transformer import Transformer
 from headwise.viz_app.core import computed as core
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
-from headwise.viz_app.measuring.batches import batches_by_length, encode_all
-from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.batches import batches_by_length
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
@@ -103,57 +100,25 @@ def test_rows_are_those_of_each_sentence_by_itself(
         assert found.by_chance == rows_by_chance * layers * heads
 
 
-@pytest.fixture(scope="module")
-def of_books() -> tuple[Transformer, Sentences]:
-    """A shipped model in float64, and example sentences; of each, one more with a target cut short.
-
-    The maps of the encoder are then the same in two sentences, of which the second is the shorter.
-    """
-    run = open_trained_run("books-small", root=ROOT / "checkpoints")
-    step = run.steps()[-1]
-    examples = read_measures(run.folder, step).sentences[20:32]
-    pairs = [Pair(each.source, each.reference) for each in examples]
-    whole = encode_all(pairs, run.tokenizers, max_length=31)
-    short = [replace(each, target=[*each.target[:3], each.target[-1]]) for each in whole]
-    both = [replace(each, number=number) for number, each in enumerate([*whole, *short])]
-    return load_weights(run, step, torch.float64).model, Sentences(run.tokenizers, tuple(both))
-
-
-@pytest.mark.parametrize(
-    ("query", "most"),
-    [
-        *((RowQuery(kind, "special", 0.3), 1) for kind in KINDS),
-        (RowQuery("encoder_self", "same", 0.1), 10_000),
-        (RowQuery("encoder_self", "distance", 0.1, distance=-1), 10_000),
-        (RowQuery("decoder_self", "punctuation", 0.1), 10_000),
-        (RowQuery("decoder_self", "distance", 0.1, distance=-1), 10_000),
-        (RowQuery("cross", "same", 0.1), 10_000),
-        (RowQuery("cross", "distance", 0.1, distance=1), 10_000),
-        (RowQuery("cross", "token", 0.3, token="the"), 10_000),
-        (RowQuery("cross", "alone", 0.5), 10_000),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: f"{query.kind}-{query.on}")
 def test_a_search_does_not_depend_on_who_shares_a_batch(
-    of_books: tuple[Transformer, Sentences],
-    monkeypatch: pytest.MonkeyPatch,
-    query: RowQuery,
-    most: int,
+    run: TrainedRun, many_sentences: Sentences, monkeypatch: pytest.MonkeyPatch, query: RowQuery
 ) -> None:
-    model, sentences = of_books
-
-    def in_batches_of(size: int) -> tuple[list[tuple[object, ...]], list[float]]:
+    """In float64; sentences of several lengths are padded, and equal ones tie."""
+    model = load_weights(run, 60, torch.float64).model
+    found = []
+    for size, most in product((1, 32), (1, 10_000)):
         by_size = partial(batches_by_length, size=size)
         monkeypatch.setattr(core, "batches_by_length", by_size)
-        found = find_rows(model, sentences, query, most=most)
-        assert len(found.rows) == min(most, found.count) > 0
-        places = [(row.sentence, row.head, row.query, row.keys) for row in found.rows]
-        counts = found.count, found.of, found.by_chance
-        return [counts, *places], [row.weight for row in found.rows]
-
-    (alone, weights), (together, others) = in_batches_of(1), in_batches_of(32)
-    assert together == alone
-    np.testing.assert_allclose(others, weights, rtol=0, atol=1e-9)
+        rows = find_rows(model, many_sentences, query, most=most)
+        assert len(rows.rows) == min(most, rows.count) > 0
+        places = [(row.sentence, row.head, row.query, row.keys) for row in rows.rows]
+        found.append(
+            ([rows.count, rows.of, rows.by_chance, *places], [r.weight for r in rows.rows])
+        )
+    for alone, together in zip(found[:2], found[2:], strict=True):
+        assert together[0] == alone[0]
+        np.testing.assert_allclose(together[1], alone[1], rtol=0, atol=1e-9)
 
 
 def test_a_search_goes_on_where_it_stopped(run: TrainedRun, many_sentences: Sentences) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headwise.viz_app.core.circuits import ScoreParts
-from headwise.viz_app.inside.scores.table import (
+from headwise.viz_app.inside.scores.section import (
     ScoreTable,
     layers_of,
     score_sentence,

@@ -141,28 +141,18 @@ def test_a_step_is_alone_until_all_are_asked_for_and_clicks_choose(
 
 
 def test_the_course_of_an_edge_says_since_when_it_stands_out() -> None:
-    def at(**scores: float) -> str:
-        edges = {
-            int(step[1:]): Edge(*PLANTED, score=score, chance=0.2, error=0.01)
-            for step, score in scores.items()
-        }
-        return course_sentence(edges)
-
-    ends = (
-        "The edge has {} over 0.200 ± 0.010 at checkpoint 0 and {} over 0.200 ± 0.010 at "
-        "checkpoint 2,000, where ± is the spread of random matrices. "
-    )
-    assert at(s0=0.01, s500=0.04, s2000=0.1) == (
-        ends.format("+0.010", "+0.100") + "It stands out from checkpoint 500 on."
-    )
-    assert at(s0=0.04, s500=0.02, s2000=0.1).endswith("It stands out from checkpoint 2,000 on.")
-    twice = at(s0=0.02, s500=0.1, s1000=0.02, s2000=0.1)  # since it did for the last time
-    assert twice.endswith("It stands out from checkpoint 2,000 on.")
-    assert at(s0=0.04, s2000=0.1).endswith("It stands out at every one.")
-    assert at(s0=0.04, s2000=-0.1) == (
-        ends.format("+0.040", "-0.100")
-        + "At the last it does not stand out; at 1 of 2 checkpoints it does."
-    )
+    """Since it did for the last time, by more than three times the error of 0.01."""
+    for scores, said in (
+        ((0.01, 0.04, 0.05, 0.1), "It stands out from checkpoint 500 on."),
+        ((0.02, 0.1, 0.02, 0.1), "It stands out from checkpoint 2,000 on."),
+        ((0.04, 0.05, 0.05, 0.1), "It stands out at every one."),
+        ((0.04, 0.0, 0.0, -0.1), "does not stand out; at 1 of 4 checkpoints it does."),
+    ):
+        edges = [Edge(*PLANTED, score=score, chance=0.2, error=0.01) for score in scores]
+        found = course_sentence(dict(zip((0, 500, 1000, 2000), edges, strict=True)))
+        assert found.endswith(said)
+        first = f"The edge has {scores[0]:+.3f} over 0.200 ± 0.010 at checkpoint 0 and "
+        assert found.startswith(f"{first}{scores[-1]:+.3f} over 0.200 ± 0.010 at checkpoint 2,000")
 
 
 # Queries and keys

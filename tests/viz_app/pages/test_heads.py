@@ -26,7 +26,7 @@ from headwise.model.interface import KINDS, Head
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Bar
 from headwise.viz_app.core.computed import Sentences
-from headwise.viz_app.heads.atlas.paired import (
+from headwise.viz_app.heads.compared import (
     all_costs,
     changed,
     cost_change,
@@ -161,28 +161,6 @@ def test_rows_are_sorted_by_what_came_last(matrix: Start, measured: dict[int, Me
     for first, kind in zip((1, 8, 15), KINDS, strict=True):
         expected = np.sort(measured[60].values["cost"][kind].ravel())[::-1]
         assert_five_decimals(drawn[first : first + 6, -1], expected)
-
-
-def test_of_many_checkpoints_the_ends_the_chosen_one_and_some_between_are_shown(
-    matrix: Start, own_root: Path, measured: dict[int, Measures]
-) -> None:
-    """There are 93 checkpoints, of which the last is not measured."""
-    folder = own_root / "tiny"
-    model = load_weights(open_trained_run("tiny", root=own_root), 60).model
-    for step in range(100, 190):
-        sha256 = save_weights(folder, model, run="tiny", step=step)
-        if step < 189:
-            write_measures(folder, replace(measured[60], step=step, sha256=sha256))
-    app = matrix(step="178")
-    cell_values = app.charts["head_matrix"]["data"][2]["customdata"]
-    shown = sorted({int(value.split(",")[-1]) for value in cell_values})
-    assert {0, 178, 188, 189} <= set(shown)
-    assert len(shown) <= 63
-    assert max(np.diff(shown[3:])) <= 2
-    for told in ("Shown are", "of 93 checkpoints", "Not measured: checkpoint 189."):
-        assert told in app.said
-    missing = np.isnan(app.cells("head_matrix")[1:7]).any(axis=0).tolist()
-    assert missing == [step == 189 for step in shown]
 
 
 def test_a_run_without_measures_says_how_to_make_them(
@@ -565,9 +543,7 @@ def test_a_given_translation_stands_beside_references_and_unrelated_sentences(
     given, pairs = "El gato.", [(each.source, each.reference) for each in measured[60].sentences]
     own = a_token("The cat.", given)
     less = sum(a_token(*pair) < own for pair in pairs) / len(pairs)
-    app = start_page("translate", own_root, q="The cat.")
-    assert "references have less" not in app.captions
-    app.choose(target=given)
+    app = start_page("translate", own_root, q="The cat.", target=given)
     assert f"a token. {less:.0%} of {len(pairs)} references have less a token, " in app.captions
     tokens = [len(run.tokenizers.encode_target(target)) - 1 for _, target in pairs]
     app.choose(target=f"{pairs[tokens.index(max(tokens))][1]}.")

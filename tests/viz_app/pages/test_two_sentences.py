@@ -24,8 +24,6 @@ from headwise.model.checkpoint import (
 )
 from headwise.viz_app.patch import PatchArguments, main
 from headwise.viz_app.session import slices
-from headwise.viz_app.session.asked import so_far
-from headwise.viz_app.session.caches import weights_of
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.why.sentences.correspondence import corresponding
 from headwise.viz_app.why.sentences.patches import (
@@ -182,15 +180,12 @@ def test_maps_stand_side_by_side_and_their_difference_where_tokens_correspond(
         app.expect_cells(f"pair_map_{letter}", expected)
     pairs = [pair for each in stretches for pair in each.pairs]
     every = [(n, n) for n in range(len(a.consumed))]
-    rows = pairs if kind == "encoder_self" else every
-    columns = every if kind == "decoder_self" else pairs
-    found = app.cells("pair_difference").astype(float)
-    bound = rounding(np.float32, 1.0)
-    for row, other_row in rows:
-        for column, other_column in columns:
-            expected = maps[1][other_row, other_column] - maps[0][row, column]
-            assert found[row, column] == pytest.approx(float(expected), abs=bound)
-    assert np.isfinite(found).sum() == len(rows) * len(columns)
+    rows = np.transpose(pairs if kind == "encoder_self" else every)  # of A, of B
+    columns = np.transpose(every if kind == "decoder_self" else pairs)
+    found, expected = app.cells("pair_difference"), np.full(maps[0].shape, np.nan)
+    of_a, of_b = (cells[np.ix_(*at)] for cells, *at in zip(maps, rows, columns, strict=True))
+    expected[np.ix_(rows[0], columns[0])] = of_b - of_a
+    np.testing.assert_allclose(found, expected, rtol=0, atol=rounding(np.float32, 1.0))
 
 
 @pytest.fixture(scope="module")
@@ -378,10 +373,6 @@ def test_where_both_prefer_one_word_there_is_no_answer_to_bring_back(start_page:
     assert not any("After both sentences" in each.value for each in app.info)
 
 
-class StoppedError(Exception):
-    """Stands for what ends a computation between two batches."""
-
-
 def test_patching_in_slices_is_stopped(start_page: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwise.model.interventions.POSITIONS_AT_A_TIME", 100)
     app = start_page("why", **AT, parting="1")
@@ -398,36 +389,6 @@ def test_patching_in_slices_is_stopped(start_page: Start, monkeypatch: pytest.Mo
     assert "goes on from there" not in app.captions
 
 
-def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start) -> None:
-    start_page("why", **AT)
-    a, b, at, ids = patched(run, at=2)
-    b_traced = traced(run, OTHER)
-    weights, pair = weights_of(run, 60), SentencePair(a, b_traced, a, b_traced)
-    told: list[tuple[int, int]] = []
-
-    def stop(done: int, of: int) -> None:
-        told.append((done, of))
-        raise StoppedError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headwise.model.interventions.POSITIONS_AT_A_TIME", 100)
-        for _ in range(3):
-            with pytest.raises(StoppedError):
-                patching_of(weights, pair, at, ids, stop)
-        (first, of), *_, (last, _) = told
-        assert [done for done, _ in told] == sorted({done for done, _ in told})
-        assert 0 < first < last < of
-    known = so_far(weights, run_patching, a, b, at, ids)
-    assert len(known) == last
-    known[next(iter(known))] = 77.0  # what is known is not run again
-    found = patching_of(weights, pair, at, ids, lambda done, of: told.append((done, of)))
-    assert told[-1] == (of, of)
-    whole = run_patching(load_weights(run, 60).model, a, b, at, ids)
-    odds = np.array([[one for _, one in each.named()] for each in (found, whole)])
-    differs = ~np.isclose(*odds, rtol=0, atol=rounding(np.float32, LOGITS), equal_nan=True)
-    assert odds[0][differs].tolist() == [77.0]
-
-
 def test_where_exact_passes_would_take_too_long_attribution_patching_is_drawn_alone(
     start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -441,15 +402,9 @@ def test_where_exact_passes_would_take_too_long_attribution_patching_is_drawn_al
     model = load_weights(run, 60).model
     found = run_attribution(model, *patched(run))
     bound = rounding(np.float32, LOGITS / abs(found.odds_b - found.odds_a))
-    for key, odds in {
-        "patch_stream_encoder": found.stream_encoder,
-        "patch_heads_cross": found.heads["cross"],
-        "patch_sublayers_decoder": found.sublayers["decoder"],
-    }.items():
-        shares = (odds - found.odds_a) / (found.odds_b - found.odds_a)
-        np.testing.assert_allclose(app.cells(key), np.nan_to_num(shares), rtol=0, atol=bound)
-        assert all("restored to first order" in each for each in targets(app, key).values())
+    shares = (found.heads["cross"] - found.odds_a) / (found.odds_b - found.odds_a)
+    np.testing.assert_allclose(app.cells("patch_heads_cross"), shares, rtol=0, atol=bound)
+    said_of_each = targets(app, "patch_heads_cross").values()
+    assert all("restored to first order" in each for each in said_of_each)
     assert app.cells("patch_training").shape[1] == len(STEPS)
     assert list(app.dataframe) == []  # nothing to compare with
-    [line] = [each for each in app.markdown if each.value.startswith("**A with it")]
-    assert "restored to first order" in line.value

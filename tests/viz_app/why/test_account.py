@@ -118,8 +118,8 @@ def test_the_drivers_of_a_neuron_are_its_input(model: Any) -> None:
         path = f"{stack}.layers.{layer}.feed_forward"
         is_pre = model.description.of(stack).norm == "pre"
         before = path if is_pre else f"{stack}.layers.{layer}.{attention}"
-        given = forced.seen[f"{before}_residual.norm.after"][STEP]
-        token = STEP if stack == "encoder" else None
+        token = 4 if stack == "encoder" else None
+        given = forced.seen[f"{before}_residual.norm.after"][token or STEP]
         drivers = run_drivers(model, trace, STEP, layer, neuron, token)
         assert set(drivers) == ({"expand", "gate"} if model.description.gated else {"expand"})
         for name, parts in drivers.items():
@@ -159,6 +159,8 @@ def test_whole_effects_are_those_of_separate_passes(model: Any) -> None:
         bound = rounding(np.float64, 20, PASS)
         assert found[stack][head_name(head)] == pytest.approx(expected, abs=bound)
     assert abs(found["decoder"]["feed_forward.1"]) > 1e-6
+    again = run_whole_effects(model, trace, STEP, INSTEAD, known={0: 77.0})  # it is not run again
+    assert 77.0 in {**again["encoder"], **again["decoder"]}.values()
 
 
 def test_source_effects_are_those_of_shorter_sentences(model: Any) -> None:

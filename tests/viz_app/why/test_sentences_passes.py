@@ -288,6 +288,10 @@ def test_odds_are_alike_in_any_batch_or_order(model: Any, monkeypatch: pytest.Mo
     assert few == pytest.approx(found[0], abs=bound)
     assert done == sorted(done)
     assert (done[-1], len(done) > 3) == (len(patches), True)
+    known = {1: 77.0}  # what is known is not run again
+    again = patched_odds(model, a, b, difference, patches, known=known).tolist()
+    assert again == pytest.approx([few[0], 77.0, *few[2:]], abs=bound)
+    assert [known[place] for place in range(len(patches))] == again
 
 
 def _rms_in_float64(norm: Any, x: Tensor) -> Tensor:

@@ -108,6 +108,7 @@ def test_neurons_that_brought_nothing_are_among_the_others() -> None:
     assert neuron_bars(NEURONS[1]) == [*largest, ("rest", "1 other", 0.0)]
     chosen = [*largest, ("2", "neuron 2", 0.0), ("rest", "0 others", 0.0)]
     assert neuron_bars(NEURONS[1], chosen=1) == chosen
+    assert neuron_bars(NEURONS[1], chosen=2) == neuron_bars(NEURONS[1])
 
 
 def test_heads_of_the_encoder_have_what_they_brought_through_all_cells() -> None:

@@ -48,7 +48,13 @@ def show_alike(selection: Selection, measures: Measures) -> None:
         )
         return
     where = choose_one("In", ["this checkpoint", "other checkpoints", "other runs"], key="alike_in")
-    places = _places(selection, where)
+    own, places = selection.run, [(selection.run, selection.step)]
+    if where == "other checkpoints":
+        others = [step for step in own.steps() if step != selection.step]
+        places = [(own, step) for step in spread(others, _MOST_STEPS)]
+    elif where == "other runs":
+        fitting = runs_beside(own, lambda run: run.tokenizers_sha256 == own.tokenizers_sha256)
+        places = [(run, run.steps()[-1]) for run in fitting]
     if not places:
         st.info(
             "There is no other run of this tokenizer, whose maps could be compared."
@@ -56,30 +62,10 @@ def show_alike(selection: Selection, measures: Measures) -> None:
             else "The run has no other checkpoint."
         )
         return
-    head = chosen_head(selection.run.description, view())
-    if (found := _found(selection, measures, head, places)) is not None:
-        _show(selection, head, *found)
-
-
-def _places(selection: Selection, where: str) -> list[tuple[Run, int]]:
-    """Return the checkpoints in which heads are compared."""
-    own = selection.run
-    if where == "this checkpoint":
-        return [(own, selection.step)]
-    if where == "other checkpoints":
-        others = [step for step in own.steps() if step != selection.step]
-        return [(own, step) for step in spread(others, _MOST_STEPS)]
-    fitting = runs_beside(own, lambda run: run.tokenizers_sha256 == own.tokenizers_sha256)
-    return [(run, run.steps()[-1]) for run in fitting]
-
-
-def _found(
-    selection: Selection, measures: Measures, head: Head, places: list[tuple[Run, int]]
-) -> tuple[list[_Alike], float] | None:
-    """Return all heads there, nearest first, and the distance of an even one; None until then."""
-    sentences = Sentences.examples(selection.run, measures)
+    head, sentences = chosen_head(own.description, view()), Sentences.examples(own, measures)
 
     def compare(note_done: NoteDone) -> tuple[list[_Alike], float]:
+        """Return all heads there, nearest first, and the distance of an even one."""
         found: list[_Alike] = []
         for place, (run, step) in enumerate(places):
             note_files(run.weights_path(step))
@@ -88,14 +74,16 @@ def _found(
                 note_done(before * of + done, len(places) * of)
 
             noted, other = replace(sentences, note_done=note), weights_of(run, step)
-            alike = ask_sentences(heads_alike, selection.run, selection.step, noted, head, other)
+            alike = ask_sentences(heads_alike, own, selection.step, noted, head, other)
             found += [(run, step, each) for each in alike.heads]
         found.sort(key=lambda of: (round(of[2].distance, 6), of[1], of[2].head))
         return found, alike.even
 
-    return in_slices(
+    found = in_slices(
         "Comparing sentences", compare, key="comparing", stop=lambda: change_view(alike_in=None)
     )
+    if found is not None:
+        _show(selection, head, *found)
 
 
 def _show(selection: Selection, head: Head, found: list[_Alike], even: float) -> None:

@@ -73,9 +73,6 @@ def show_writes(selection: Selection, measures: Measures) -> None:
     _show_training(selection, measures, head)
 
 
-# --- tokens and their values ---------------------------------------------------------------------
-
-
 def _choose_tokens(selection: Selection, measures: Measures, kind: Kind) -> TokenValues | None:
     """Ask of which tokens, and return their values; None if there are none yet."""
     run, step = selection.run, selection.step
@@ -113,9 +110,6 @@ def _mean_values(run: Run, step: int, measures: Measures, kind: Kind) -> TokenVa
     return ask_sentences(mean_values, run, step, Sentences.examples(run, measures), kind)
 
 
-# --- the dictionary ------------------------------------------------------------------------------
-
-
 def _show_table(
     selection: Selection, measures: Measures, head: Head, found: HeadDictionary
 ) -> None:
@@ -126,13 +120,18 @@ def _show_table(
         text = "  ".join(f"{name} {logit:+.1f}" for name, logit in named)
         return MarkedText((TextPart(text),), run.target_language)
 
+    def seen(places: int) -> str:
+        if of == "sentence":
+            return "here"
+        return f"{places:,} place{'s' * (places != 1)}" if places else "alone"
+
     count = len(found.ids)
     rows = [
         Row(
             str(place),
             (
                 str(found.token[place]),
-                _seen(int(found.places[place]), of),
+                seen(int(found.places[place])),
                 written(found.raises[place], found.raised_by[place]),
                 written(found.lowers[place], found.lowered_by[place]),
             ),
@@ -148,9 +147,7 @@ def _show_table(
         on_click=lambda place: _open(selection, measures, head, int(found.ids[int(place)])),
         action="Open a sentence with it on Translate",
     )
-    more = (
-        f"The {len(rows)} first of {count} tokens; the file has all. " if count > len(rows) else ""
-    )
+    more = f"The {len(rows)} first of {count} tokens; the file has all. " * (count > len(rows))
     with st.expander("What the numbers are", key="how-written", type="compact"):
         st.caption(
             f"{more}{_HELD_NOTE} A value is the mean over the places of a token in the "
@@ -160,12 +157,6 @@ def _show_table(
         )
     of_head = f"writes-{head_name(head)}"
     offer_record("The dictionary", found, run=run.name, step=selection.step, of=of_head)
-
-
-def _seen(count: int, of: str) -> str:
-    if of == "sentence":
-        return "here"
-    return f"{count:,} place{'s' * (count != 1)}" if count else "alone"
 
 
 def _open(selection: Selection, measures: Measures, head: Head, token: int) -> None:
@@ -178,23 +169,19 @@ def _open(selection: Selection, measures: Measures, head: Head, token: int) -> N
     open_page("translate", **shown, **choices_for(head), **THE_HEAD_ALONE)
 
 
-# --- how good it is ------------------------------------------------------------------------------
+def _lexicon_for(run: Run, measures: Measures) -> Lexicon:
+    """Return the lexicon that the last checkpoint makes of the example sentences.
 
-
-def _aligner(run: Run, measures: Measures) -> int:
-    """Return the place of the head of the last checkpoint that aligns words best."""
-    last = run.steps()[-1]
+    Its links are those of the head of the last checkpoint that aligns words best.
+    """
+    sentences, last = Sentences.examples(run, measures), run.steps()[-1]
     of_last = measures_of(run, [last]).by_step.get(last)
     errors = None if of_last is None else of_last.values["aer_predicted"]["cross"]
     if errors is not None and np.isfinite(errors).any():
-        return int(np.nanargmin(errors))
-    return ask_sentences(aligning_head, run, last, Sentences.examples(run, measures))
-
-
-def _lexicon_for(run: Run, measures: Measures) -> Lexicon:
-    """Return the lexicon that the last checkpoint makes of the example sentences."""
-    sentences = Sentences.examples(run, measures)
-    return ask_sentences(lexicon_of, run, run.steps()[-1], sentences, _aligner(run, measures))
+        head = int(np.nanargmin(errors))
+    else:
+        head = ask_sentences(aligning_head, run, last, sentences)
+    return ask_sentences(lexicon_of, run, last, sentences, head)
 
 
 def _scores_of(

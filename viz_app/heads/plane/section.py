@@ -58,17 +58,6 @@ class _Point(NamedTuple):
     """In the training data; 0 if they are not known."""
 
 
-class _Plane(NamedTuple):
-    """The plane of one checkpoint, with the points of C."""
-
-    points: Floats
-    """(C, n + m, 2)."""
-    shares: tuple[float, float]
-    """Shares of the variance of its two directions."""
-    agreements: list[ScoreAgreement]
-    """At each checkpoint."""
-
-
 @panel("head_plane")
 def show_plane(selection: Selection, measures: Measures) -> None:
     """Ask of which checkpoints queries and keys are drawn, and draw them."""
@@ -95,25 +84,35 @@ def show_plane(selection: Selection, measures: Measures) -> None:
         return
     here = steps.index(selection.step)
     hashes = tuple(weights_sha256(run, step) for step in steps)
-    plane = cached(
+
+    def project() -> tuple[Floats, tuple[float, float], list[ScoreAgreement]]:
+        placed, plane = project_together([each.rows for each in found], found[here].rows)
+        agreements = [agreement(flat, of.vectors) for flat, of in zip(placed, found, strict=True)]
+        return placed, plane.shares, agreements
+
+    placed, shares, agreements = cached(  # (C, n + m, 2), of the variance, of each checkpoint
         "plane of queries and keys",
         (str(run.folder), encoded.sha256, head, hashes, here),
-        lambda: _project(found, here),
+        project,
         facts=lambda _: {"run": run.name, "checkpoints": len(steps)},
     )
     points = _points_of(selection, sentences, head.kind)
 
     def open_point(place: int) -> None:
+        from scipy.special import softmax  # imported late: only a click needs it
+
         at = points[place]
         query = at.position
-        if at.role == "key":
-            query = _query_that_looks(found[here].vectors.scores[at.sentence], at.position)
+        if at.role == "key":  # the query with most weight on it
+            scores = found[here].vectors.scores[at.sentence]  # (n, m)
+            weights = softmax(np.where(np.isnan(scores), -np.inf, scores), axis=1)
+            query = int(weights[:, at.position].argmax())
         open_row(measures, head, sentences[at.sentence].number, query)
 
     same = {n for n, each in enumerate(sentences) if each.pair.source == selection.text}
-    frames = Frames([f"step {step:,}" for step in steps], plane.points)
+    frames = Frames([f"step {step:,}" for step in steps], placed)
     scatter(
-        _cloud(points, plane.points[-1], colour, counted=run.counts is not None),
+        _cloud(points, placed[-1], colour, counted=run.counts is not None),
         sentence=[place for place, point in enumerate(points) if point.sentence in same],
         searched=[],
         content_id=f"{weights_sha256(run, selection.step)} {head} {steps}",
@@ -124,17 +123,24 @@ def show_plane(selection: Selection, measures: Measures) -> None:
         on_click=open_point,
         action="opens its row on Translate",
     )
-    in_space, in_plane = map(_written, (found[here].in_space, plane.agreements[here]))
+    in_space, in_plane = map(_written, (found[here].in_space, agreements[here]))
     st.caption(
         f"Rank correlation of nearness and score: {in_space} in all dimensions, {in_plane} in the "
         "plane."
     )
     with st.expander("How the plane is made", key="how-plane", type="compact"):
-        st.caption(_in_words(selection, head, len(sentences), found[here], plane, here))
+        st.caption(
+            _in_words(selection, head, len(sentences), found[here], in_plane, shares)
+            + " Other checkpoints are turned onto this one as a whole, which changes no distance."
+            * (len(steps) > 1)
+            + " A query sees keys of its own sentence only: near points of two sentences say "
+            "nothing of a weight, and a near key is one that is looked at, not one that is used. A "
+            "click on a key opens the row that looks at it most."
+        )
     lines = np.array(
         [
-            (read.in_space.value, in_plane.value, read.by_construction[0], read.in_space.chance)
-            for read, in_plane in zip(found, plane.agreements, strict=True)
+            (read.in_space.value, flat.value, read.by_construction[0], read.in_space.chance)
+            for read, flat in zip(found, agreements, strict=True)
         ],
         np.float32,
     )
@@ -151,15 +157,6 @@ def show_plane(selection: Selection, measures: Measures) -> None:
             key="plane_lines",
             alt=f"Rank correlation of nearness and score of {head_label(head)} at each checkpoint",
         )
-
-
-# --- what is drawn -------------------------------------------------------------------------------
-
-
-def _project(found: Sequence[ReadHead], here: int) -> _Plane:
-    points, plane = project_together([each.rows for each in found], found[here].rows)
-    agreements = [agreement(flat, of.vectors) for flat, of in zip(points, found, strict=True)]
-    return _Plane(points, plane.shares, agreements)
 
 
 def _points_of(selection: Selection, sentences: Sequence[EncodedPair], kind: Kind) -> list[_Point]:
@@ -203,25 +200,17 @@ def _cloud(points: Sequence[_Point], places: Floats, colour: str, *, counted: bo
     )
 
 
-def _query_that_looks(scores: Floats, key: int) -> int:
-    """Return the query with most weight on a key, by the scores of a sentence, (n, m)."""
-    from scipy.special import softmax  # imported late: only a click needs it
-
-    weights = softmax(np.where(np.isnan(scores), -np.inf, scores), axis=1)
-    return int(weights[:, key].argmax())
-
-
-# --- what is said --------------------------------------------------------------------------------
-
-
 def _in_words(
-    selection: Selection, head: Head, sentences: int, read: ReadHead, plane: _Plane, here: int
+    selection: Selection,
+    head: Head,
+    sentences: int,
+    read: ReadHead,
+    in_plane: str,
+    shares: tuple[float, float],
 ) -> str:
     queries, keys = (sum(map(len, each)) for each in read.vectors[:2])
-    in_space, in_plane = _written(read.in_space), _written(plane.agreements[here])
-    by_chance = _number(read.in_space.chance)
-    by_space, by_plane = map(_number, read.by_construction)
-    first, second = (f"{share:.1%}" for share in plane.shares)
+    by_chance, by_space, by_plane = map(_number, (read.in_space.chance, *read.by_construction))
+    first, second = (f"{share:.1%}" for share in shares)
     relative = head.kind != "cross" and selection.run.description.positions == "relative"
     return (
         f"{queries:,} queries and {keys:,} keys of {head_label(head)} at checkpoint "
@@ -230,20 +219,14 @@ def _in_words(
         "their products stay; then one vector is added to all keys, which changes no softmax, so "
         "that both have the same centre. The factor is that with which nearness and score agree "
         "most (after Yeh et al. 2023, AttentionViz). Rank correlation of nearness and score within "
-        f"rows, 1 if the nearest key always has the largest weight: {in_space} in all "
-        f"{read.rows.shape[1]} dimensions, {in_plane} in the plane, whose two "
+        f"rows, 1 if the nearest key always has the largest weight: {_written(read.in_space)} in "
+        f"all {read.rows.shape[1]} dimensions, {in_plane} in the plane, whose two "
         f"directions have {first} and {second} of the variance. 95% intervals are by resamples of "
         f"the sentences; with the keys of each row permuted it is {by_chance}. A "
         "distance has the product in it: vectors as long in random directions have "
         f"{by_space} in all dimensions and {by_plane} in a plane."
         + " What relative positions add to the scores is no product of a query and a key, and is "
-        "not in the plane; the scores have it."
-        * relative
-        + " Other checkpoints are turned onto this one as a whole, which changes no distance."
-        * (len(plane.points) > 1)
-        + " A query sees keys of its own sentence only: near points of two sentences say nothing "
-        "of a weight, and a near key is one that is looked at, not one that is used. A click on a "
-        "key opens the row that looks at it most."
+        "not in the plane; the scores have it." * relative
     )
 
 

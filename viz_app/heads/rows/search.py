@@ -13,7 +13,7 @@ import orjson
 import torch
 from torch import Tensor
 
-from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, Vocabulary, head_name
+from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, head_name
 from headwise.viz_app.core.computed import Sentences, of_sentences
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
@@ -98,10 +98,6 @@ def find_rows(
         return search.in_maps(weights, ids, [sentence.number for sentence in batch], most)
 
     parts = sentences.by_batch(in_batch)
-    return _together(parts, most)
-
-
-def _together(parts: Sequence[FoundRows], most: int) -> FoundRows:
     rows = [row for part in parts for row in part.rows]
     rows.sort(key=lambda row: _order(row.weight, row.sentence, row.head, row.query))
     chances = [part.by_chance for part in parts if part.by_chance is not None]
@@ -138,28 +134,26 @@ class _Search:
     ) -> _Search:
         of_keys = tokenizers.target if query.kind == "decoder_self" else tokenizers.source
         of_queries = tokenizers.source if query.kind == "encoder_self" else tokenizers.target
-        special = _ids(of_keys, of_keys.control_ids)
-        wanted = special
+
+        def ids(wanted: Iterable[int]) -> Tensor:
+            found = torch.zeros(of_keys.vocab_size, dtype=torch.bool)
+            found[list(wanted)] = True
+            return found
+
+        wanted = special = ids(of_keys.control_ids)
         if query.on in ("punctuation", "alone"):
             wanted = punctuation_ids(of_keys)
         elif query.on == "token":
             if unknown := of_keys.unknown(query.token):
                 raise ValueError(f"token: the vocabulary does not know {unknown[0]!r:.60}")
-            wanted = _ids(of_keys, of_keys.encode(query.token.strip()))
+            wanted = ids(of_keys.encode(query.token.strip()))
         numbers: dict[str, int] = {}
-        names = [
-            torch.tensor(
-                [
-                    numbers.setdefault(text.strip(), len(numbers))
-                    for text in vocabulary.tokens(range(vocabulary.vocab_size))
-                ]
-            )
-            for vocabulary in (of_keys, of_queries)
-        ]
-        device = model.device
-        return cls(
-            query, heads, wanted.to(device), special.to(device), [n.to(device) for n in names]
-        )
+        names, device = [], model.device
+        for vocabulary in (of_keys, of_queries):
+            texts = map(str.strip, vocabulary.tokens(range(vocabulary.vocab_size)))
+            numbered = [numbers.setdefault(text, len(numbers)) for text in texts]
+            names.append(torch.tensor(numbered, device=device))
+        return cls(query, heads, wanted.to(device), special.to(device), names)
 
     def in_maps(
         self, weights: Tensor, ids: PaddedIds, places: Sequence[int], most: int
@@ -225,9 +219,3 @@ class _Search:
         if self.query.kind != "cross":
             equal = equal & ~torch.eye(keys.shape[1], dtype=torch.bool, device=keys.device)
         return equal & ~self.special[keys][:, None]
-
-
-def _ids(vocabulary: Vocabulary, ids: Iterable[int]) -> Tensor:
-    found = torch.zeros(vocabulary.vocab_size, dtype=torch.bool)
-    found[list(ids)] = True
-    return found

@@ -95,8 +95,16 @@ def show_find(selection: Selection, measures: Measures) -> None:
         return
     only = head if who == "this head" else None
     query = RowQuery(head.kind, on, least, only, own.found_token, own.found_distance)
+    run, sentences = selection.run, Sentences.examples(selection.run, measures)
     try:
-        found = _found(selection, measures, query)
+        found = in_slices(
+            "Searching sentences",
+            lambda note_done: ask_sentences(
+                find_rows, run, selection.step, replace(sentences, note_done=note_done), query
+            ),
+            key="searching",
+            stop=lambda: change_view(found_on=None),
+        )
     except ValueError as error:
         st.warning(describe_error(error))
         return
@@ -104,28 +112,31 @@ def show_find(selection: Selection, measures: Measures) -> None:
         _show(selection, measures, query, found)
 
 
-def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRows | None:
-    run, sentences = selection.run, Sentences.examples(selection.run, measures)
-    return in_slices(
-        "Searching sentences",
-        lambda note_done: ask_sentences(
-            find_rows, run, selection.step, replace(sentences, note_done=note_done), query
-        ),
-        key="searching",
-        stop=lambda: change_view(found_on=None),
-    )
-
-
 def _show(selection: Selection, measures: Measures, query: RowQuery, found: FoundRows) -> None:
-    if found.rows:
-        _list(selection, measures, found)
+    def open_found(place: str) -> None:
+        row = found.rows[int(place)]
+        open_row(measures, row.head, row.sentence, row.query)
+
+    rows = []
+    for place, row in enumerate(found.rows):
+        where = row.sentence, row.head.kind, row.query, row.keys
+        marked = marked_row(selection.run, measures, *where)
+        rows.append(Row(str(place), (f"{row.weight:.3f}", head_label(row.head), *marked)))
+    if rows:
+        row_table(
+            ["weight", "head", "source", f"target: {targets_of(measures)}"],
+            rows,
+            label="Rows that were found",
+            theme=selection.theme,
+            key="found_table",
+            on_click=open_found,
+            action="Open on Translate at this row, this target forced",
+        )
     of = measures.examples_corpus
     share = f" ({found.count / found.of:.1%})" if found.of else ""
-    chance = (
-        ""
-        if found.by_chance is None
-        else f" Heads that spread their weight evenly would have {found.by_chance:,}."
-    )
+    chance = ""
+    if found.by_chance is not None:
+        chance = f" Heads that spread their weight evenly would have {found.by_chance:,}."
     shown = f" The {len(found.rows)} with the largest weights are listed." * (
         len(found.rows) < found.count
     )
@@ -133,33 +144,4 @@ def _show(selection: Selection, measures: Measures, query: RowQuery, found: Foun
         f"{found.said}{share} of the {of.sentences:,} example sentences; the "
         f"targets are {targets_of(measures)}.{chance}{shown}{_NOTES.get(query.on, '')} A weight "
         "says where a head looks, not that what lies there is used."
-    )
-
-
-def _list(selection: Selection, measures: Measures, found: FoundRows) -> None:
-    def open_found(place: str) -> None:
-        row = found.rows[int(place)]
-        open_row(measures, row.head, row.sentence, row.query)
-
-    rows = [
-        Row(
-            str(place),
-            (
-                f"{row.weight:.3f}",
-                head_label(row.head),
-                *marked_row(
-                    selection.run, measures, row.sentence, row.head.kind, row.query, row.keys
-                ),
-            ),
-        )
-        for place, row in enumerate(found.rows)
-    ]
-    row_table(
-        ["weight", "head", "source", f"target: {targets_of(measures)}"],
-        rows,
-        label="Rows that were found",
-        theme=selection.theme,
-        key="found_table",
-        on_click=open_found,
-        action="Open on Translate at this row, this target forced",
     )

@@ -32,17 +32,12 @@ def _gelu_by_tanh(x: Doubles) -> Doubles:
     return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
 
-def _swish(x: Doubles) -> Doubles:
-    return x / (1 + np.exp(-x))
-
-
 ACTIVATIONS: dict[str, Callable[[Doubles], Doubles]] = {
     "relu": lambda x: np.maximum(x, 0),
     "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
     "gelu_new": _gelu_by_tanh,
     "gelu_pytorch_tanh": _gelu_by_tanh,
-    "swish": _swish,
-    "silu": _swish,
+    **dict.fromkeys(("swish", "silu"), lambda x: x / (1 + np.exp(-x))),
     "tanh": np.tanh,
 }
 """The activation functions by their names in configurations: ReLU, GELU (Hendrycks & Gimpel 2016)
@@ -121,10 +116,6 @@ def _columns(attention: AttentionSublayer, head: int) -> slice:
     return slice(head * d_k, (head + 1) * d_k)
 
 
-def _normed(x: Doubles, norm: NormWeights | None) -> Doubles:
-    return x if norm is None else apply_norm(x, norm)
-
-
 def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
     """Compute one head for one query row: the projections of section 3.2.2, then equation 1.
 
@@ -149,7 +140,10 @@ def _follow_scores(attention: AttentionSublayer, head: int, row: int) -> HeadSte
     columns = _columns(attention, head)  # of its K dimensions among the H K of the layer
     query = _apply(attention.query_projection, attention.read[row], columns)  # (K,)
     keys = _apply(attention.key_projection, attention.memory, columns)  # (M, K)
-    query, keys = _normed(query, attention.query_norm), _normed(keys, attention.key_norm)
+    if attention.query_norm is not None:
+        query = apply_norm(query, attention.query_norm)
+    if attention.key_norm is not None:
+        keys = apply_norm(keys, attention.key_norm)
     if attention.rotation is not None:
         cos, sin = attention.rotation
         query = _turned(query, cos[row], sin[row])

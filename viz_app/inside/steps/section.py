@@ -48,6 +48,22 @@ def _step(key: str, title: str, formula: str, note: str) -> Iterator[None]:
             yield
 
 
+def _draw_rows(
+    selection: Selection,
+    key: str,
+    vectors: NDArray[np.float64],
+    labels: Sequence[str],
+    alt: str,
+    *,
+    limit: float | None = None,
+    apart: tuple[int, float] | None = None,
+) -> None:
+    """Draw vectors as rows, (n, D), on a scale that ends at their largest number or a limit."""
+    ends = _limit(vectors) if limit is None else limit
+    figure = vector_map(vectors, labels=labels, limit=ends, theme=selection.theme, apart=apart)
+    show_figure(figure, key=key, alt=alt)
+
+
 def _norm_name(sublayer: AttentionSublayer | FeedForwardSublayer) -> str:
     return "LayerNorm" if sublayer.norm.bias is not None else "RMSNorm"
 
@@ -103,12 +119,8 @@ def show_projections(
     ):
         vectors = np.vstack([steps.query, steps.keys])
         labels = [f"q: {query}", *(f"k: {label}" for label in columns)]
-        figure = vector_map(vectors, labels=labels, limit=_limit(vectors), theme=selection.theme)
-        show_figure(
-            figure,
-            key="projections",
-            alt=f"The query and {count_of(len(columns), 'key')} as rows of {d_k} numbers",
-        )
+        alt = f"The query and {count_of(len(columns), 'key')} as rows of {d_k} numbers"
+        _draw_rows(selection, "projections", vectors, labels, alt)
 
 
 def _turned_note(attention: AttentionSublayer, d_k: int) -> str:
@@ -223,11 +235,10 @@ def show_contributions(selection: Selection, steps: HeadSteps, key: int, label: 
         f"The largest are of dimensions {', '.join(map(str, most))}, counted from 0: "
         f"{', '.join(f'{products[i]:+.2f}' for i in most)}, of all magnitudes {share:.2f}.",
     ):
-        figure = contribution_bars(
-            products, query=steps.query, key=steps.keys[key], theme=selection.theme
-        )
         show_figure(
-            figure,
+            contribution_bars(
+                products, query=steps.query, key=steps.keys[key], theme=selection.theme
+            ),
             key="contributions",
             alt=f"What each of {len(products)} dimensions adds to the product, as bars",
         )
@@ -251,14 +262,8 @@ def show_weighted(selection: Selection, steps: HeadSteps, columns: Sequence[str]
         f"(1 × {len(columns)})({len(columns)} × {len(steps.output)}) = 1 × {len(steps.output)}: "
         f"{_numbers(steps.output)}",
     ):
-        figure = vector_map(
-            vectors, labels=[*labels, "sum: head"], limit=_limit(vectors), theme=selection.theme
-        )
-        show_figure(
-            figure,
-            key="weighted",
-            alt="The heaviest values times their weights as rows, and their sum",
-        )
+        alt = "The heaviest values times their weights as rows, and their sum"
+        _draw_rows(selection, "weighted", vectors, [*labels, "sum: head"], alt)
 
 
 def show_shares(
@@ -285,14 +290,8 @@ def show_shares(
         figure = bar_chart(labels, values, theme=selection.theme, written=written, marked=head)
         alt = "Each head's share in the output of the layer, as bars"
         show_figure(figure, key="shares", alt=alt)
-        figure = vector_map(
-            parts, labels=[*labels, "sum"], limit=_limit(parts), theme=selection.theme
-        )
-        show_figure(
-            figure,
-            key="parts",
-            alt="What each head adds to the output of the layer, as rows, and the sum",
-        )
+        alt = "What each head adds to the output of the layer, as rows, and the sum"
+        _draw_rows(selection, "parts", parts, [*labels, "sum"], alt)
 
 
 def show_residual(
@@ -333,10 +332,8 @@ def show_residual(
         f"{sublayer.norm.epsilon:g}). Lengths: {escape_markdown(lengths)}. Colours end at "
         f"±{limit:.1f}{own}; the largest number is {np.abs(vectors).max():.1f}.",
     ):
-        figure = vector_map(
-            vectors, labels=list(rows), limit=limit, theme=selection.theme, apart=apart
-        )
-        show_figure(figure, key=f"residual_{key}", alt=f"As rows: {', '.join(rows)}")
+        alt = f"As rows: {', '.join(rows)}"
+        _draw_rows(selection, f"residual_{key}", vectors, list(rows), alt, limit=limit, apart=apart)
 
 
 def show_feed_forward(

@@ -46,12 +46,8 @@ def corresponding(a: Tokens, b: Tokens) -> tuple[Stretch, ...]:
     found: list[Stretch] = []
     for change, start, stop, other, end in matcher.get_opcodes():
         if change == "equal":
-            found += [
-                Stretch(
-                    WordSpan(start + n, start + n + 1), WordSpan(other + n, other + n + 1), True
-                )
-                for n in range(stop - start)
-            ]
+            both = zip(range(start, stop), range(other, end), strict=True)
+            found += [Stretch(WordSpan(i, i + 1), WordSpan(j, j + 1), True) for i, j in both]
         else:
             words, others = _words(a, start, stop), _words(b, other, end)
             if len(words) != len(others):
@@ -77,9 +73,7 @@ def stretch_labels(a: Tokens, b: Tokens, stretches: tuple[Stretch, ...]) -> list
         return " ".join(of[span.start : span.stop]) or "∅"
 
     return [
-        written(each.a, labels[0])
-        if each.same
-        else f"{written(each.a, labels[0])} → {written(each.b, labels[1])}"
+        written(each.a, labels[0]) + f" → {written(each.b, labels[1])}" * (not each.same)
         for each in stretches
     ]
 

@@ -201,12 +201,8 @@ def patched_translation(
 ) -> list[int]:
     """Translate A greedily, with a cache, under a patch; return the ids from ``<s>`` on.
 
-    Args:
-        model: the model, in evaluation mode.
-        a, b: as for ``patched_odds``.
-        patch: what comes from B. Of the decoder it is at the positions of the target that it
-            names, so that the prefix should have these.
-        prefix: how the target begins.
+    ``a`` and ``b`` are as for ``patched_odds``. A patch of the decoder is at the positions of the
+    target that it names, so that the prefix should have these.
     """
     sources = a.source.tolist()
     if isinstance(patch, Splice):
@@ -232,17 +228,14 @@ def patched_odds(
     A patch that puts in what is there already is not run: it has A's odds, to the bit.
 
     Args:
-        model: the model.
-        a: the pass that is patched.
-        b: the pass whose tensors are put in; of the same target.
-        difference: which two words.
-        patches: in any order.
+        a, b: the pass that is patched, and the one whose tensors are put in; of one target, else
+            it is a ``ValueError``.
         known: odds that are known already, by their place among the patches. What is found is added
             batch by batch, so that a call which was ended by an exception can be gone on with.
         note_done: is told how many patches are done, after every batch.
 
     Returns:
-        (patches,), float64. Two passes over different targets are a ``ValueError``.
+        (patches,), float64.
     """
     if not torch.equal(a.consumed, b.consumed):
         raise ValueError("expected two passes over one target, got two targets")
@@ -262,16 +255,12 @@ def patched_odds(
     return torch.tensor([known[place] for place in range(len(patches))], dtype=torch.float64)
 
 
-_Placed = tuple[int, Patch | Splice]
-"""A patch and its place among those that are asked for."""
-
-
 def _batches(
-    model: Seq2SeqModel, a: RecordedPass, placed: Sequence[_Placed]
-) -> Iterator[Sequence[_Placed]]:
+    model: Seq2SeqModel, a: RecordedPass, placed: Sequence[tuple[int, Patch | Splice]]
+) -> Iterator[Sequence[tuple[int, Patch | Splice]]]:
     """Split patches into those that are run together: splices alone, and each stack by itself."""
     source, target = a.source.shape[1], a.consumed.shape[1]
-    of_stack: dict[bool, list[_Placed]] = {True: [], False: []}
+    of_stack: dict[bool, list[tuple[int, Patch | Splice]]] = {True: [], False: []}
     for each in placed:
         if isinstance(each[1], Splice):
             yield [each]
@@ -290,21 +279,16 @@ def _streams_under(
     first, count = patches[0], len(patches)
     if isinstance(first, Splice):
         return model.decode(a.consumed, *splice(a, b, first))
-    with edit(model, _edits(b, cast(Sequence[Patch], patches))):
+    by_point: dict[str, list[tuple[int, Patch]]] = defaultdict(list)
+    for row, patch in enumerate(cast(Sequence[Patch], patches)):
+        by_point[patch.point].append((row, patch))
+    with edit(model, {point: _replace_rows(b, placed) for point, placed in by_point.items()}):
         if first.is_of_encoder:
             memory, mask = model.encode(a.source.expand(count, -1))
         else:
             memory, mask = a.memory.expand(count, -1, -1), a.mask
             mask = mask if mask is None else mask.expand(count, -1, -1, -1)
         return model.decode(a.consumed.expand(count, -1), memory, mask)
-
-
-def _edits(b: RecordedPass, patches: Sequence[Patch]) -> dict[str, Edit]:
-    """Make the edits of a batch, each of whose rows has a patch."""
-    by_point: dict[str, list[tuple[int, Patch]]] = defaultdict(list)
-    for row, patch in enumerate(patches):
-        by_point[patch.point].append((row, patch))
-    return {point: _replace_rows(b, placed) for point, placed in by_point.items()}
 
 
 def _replace_rows(b: RecordedPass, placed: Sequence[tuple[int, Patch]]) -> Edit:

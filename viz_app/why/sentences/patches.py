@@ -187,10 +187,8 @@ class _Pair:
         self, model: Seq2SeqModel, words: tuple[int, int], odds: torch.Tensor, *, exact: bool
     ) -> Patching:
         """Lay out the odds of the patches; NaN where there is none."""
-        shapes, by_name = (
-            model.description.shapes,
-            dict(zip(self.patches, odds.tolist(), strict=True)),
-        )
+        shapes = model.description.shapes
+        by_name = dict(zip(self.patches, odds.tolist(), strict=True))
         parts = {}
         for part, names in patch_names(shapes, len(self.stretches), self.step + 1).items():
             found = [by_name.get(name, np.nan) for name in names.ravel().tolist()]

@@ -89,8 +89,7 @@ class Patching(Record):
     def restored(self, odds: Doubles) -> Doubles:
         """Return the restored share of patched odds: 0 is as A, 1 as B.
 
-        Raises:
-            ValueError: if there is nothing to restore.
+        ``ValueError`` if there is nothing to restore.
         """
         if self.nothing_to_restore:
             raise ValueError(
@@ -116,9 +115,8 @@ class Patching(Record):
         """
         if stack == "decoder":
             return place == (len(self.stream_decoder) - 1, self.step)
-        return place[0] == 0 and [n for n, each in enumerate(self.stretches) if not each.same] == [
-            place[1]
-        ]
+        differ = [n for n, each in enumerate(self.stretches) if not each.same]
+        return place[0] == 0 and differ == [place[1]]
 
     def parts(self) -> dict[str, Doubles]:
         """Return the arrays of odds, (rows, columns) each, by the names that files have."""

@@ -239,10 +239,7 @@ def run_cell(
 ) -> Parts:
     """Take one cell of cross-attention apart, the encoder's heads by the token that they read.
 
-    Args:
-        model, trace, at, instead: as for ``run_account``.
-        layer, head: the head of cross-attention, from 0.
-        key: the source token that it read, from 0.
+    The first arguments are as for ``run_account``; layer, head and source token count from 0.
     """
     difference = difference_of(model, word_at(trace, at), instead)
     forced = pass_to(model, trace, at)
@@ -265,14 +262,9 @@ def run_drivers(
 ) -> dict[str, Parts]:
     """Take the input of a neuron apart, before its activation function.
 
-    It is a neuron of the decoder at step ``at``, or of the encoder at a source token.
-
-    Returns:
-        By the name of the linear layer: ``expand``, and ``gate`` where the feed-forward is gated
-        and multiplies two of them.
-
-    Raises:
-        ValueError: if there is no such neuron.
+    It is a neuron of the decoder at step ``at``, or of the encoder at a source token. Returned is
+    ``expand``, and ``gate`` where the feed-forward is gated and multiplies two linear layers.
+    ``ValueError`` if there is no such neuron.
     """
     sizes = model.description
     stack: Stack = "decoder" if source_token is None else "encoder"
@@ -309,10 +301,9 @@ def run_neuron_words(
 
 
 def neuron_logits(forced: ForcedPass, at: int, layer: int, neuron: int) -> Tensor:
-    """Return what a neuron of the decoder adds to all logits at a step, by unit of activation.
+    """Return what a neuron of the decoder adds to all logits, (V,), by unit of activation.
 
-    Returns:
-        (V,), with the divisors of norms held; its direct effect, as in an account.
+    The divisors of norms are held: it is its direct effect, as in an account.
     """
     feed_forward = Sublayer("decoder", layer, None)
     written = forced.model.linear(f"{feed_forward.path}.contract").weight[neuron].double()
@@ -341,11 +332,7 @@ def word_to_compare(
 
 
 def word_at(trace: Trace, step: int) -> int:
-    """Return the id of the token that a step predicts.
-
-    Raises:
-        ValueError: if the target has no such step.
-    """
+    """Return the id of the token that a step predicts; ``ValueError`` if there is no such step."""
     if not 0 <= step < len(trace.predicted):
         raise ValueError(
             f"expected a position from 0 to {len(trace.predicted) - 1} of the target, got {step}"

@@ -43,11 +43,7 @@ def show_patching(
 ) -> None:
     """Draw the three maps of restored shares, and A's translation under the chosen patch.
 
-    Args:
-        selection: what is selected.
-        pair: the two sentences.
-        quick: attribution patching of what is asked.
-        names: the two words, escaped.
+    ``quick`` is attribution patching of what is asked, ``names`` are the two words, escaped.
     """
     if quick.nothing_to_restore:
         st.info(
@@ -214,21 +210,13 @@ def _show_streams(
         "encoder comes from B at all tokens that correspond, one of the decoder at all positions "
         "up to this one.",
     )
-    refused = [
-        label
-        for each, label in zip(found.stretches, columns["encoder"], strict=True)
-        if not each.fits
-    ]
-    if refused:
-        at_the_end = (
-            " Only at the end of the encoder, which the decoder reads token by token, B's stretch "
-            "can stand in A's place, whatever its length."
-        )
+    both = zip(found.stretches, columns["encoder"], strict=True)
+    if refused := [label for each, label in both if not each.fits]:
         st.caption(
             f"Grey: {escape_markdown(', '.join(refused))} has another number of tokens in B, so "
             "that no position of A corresponds to one of B, and a layer has no counterpart."
-            + at_the_end
-            * found.exact
+            + " Only at the end of the encoder, which the decoder reads token by token, B's "
+            "stretch can stand in A's place, whatever its length." * found.exact
         )
 
 
@@ -301,11 +289,9 @@ def _show_translation(
     """Draw A's translation under the chosen patch."""
     if not chosen:
         return
-    run = selection.run
-    prefix = run.tokenizers.prefix
-    ids = ask_trace(
-        run_patched_translation, run, pair.a, pair.b.source, found.step, chosen, tuple(prefix)
-    )
+    run, asked = selection.run, (pair.b.source, found.step, chosen)
+    prefix = tuple(run.tokenizers.prefix)
+    ids = ask_trace(run_patched_translation, run, pair.a, *asked, prefix)
     own, other = pair.own_a.target_ids, pair.own_b.target_ids
     same = "as for A" if ids == own else "as for B" if ids == other else "neither A's nor B's"
     share = float(found.restored(np.array(dict(found.named())[chosen])))

@@ -120,8 +120,7 @@ def chosen_words(
 ) -> tuple[int, int]:
     """Return the two words that compete at a step: those of the view, or the first ones.
 
-    Raises:
-        ValueError: if what was typed is no token, or both are the same.
+    ``ValueError`` if what was typed is no token, or both are the same.
     """
     chosen = (view().why.first_word, view().why.second_word)
     first, second = (
@@ -136,8 +135,7 @@ def chosen_words(
 def question_of(selection: Selection, trace: Trace) -> tuple[SentencePair, int, tuple[int, int]]:
     """Return the pair of the view, whose first sentence is that of a trace, the step and the words.
 
-    Raises:
-        ValueError: if there is no second sentence, or what was typed is no token.
+    ``ValueError`` if there is no second sentence, or what was typed is no token.
     """
     other = second_sentence(selection)
     if not other:
@@ -149,12 +147,9 @@ def question_of(selection: Selection, trace: Trace) -> tuple[SentencePair, int, 
 
 
 def patched_pair_of(selection: Selection, trace: Trace, note_done: NoteDone) -> PatchedPair:
-    """Patch the sentence of a trace by the second one, at the step and the words of the view.
+    """Patch the sentence of a trace by the second one, as ``question_of`` has it.
 
     If ``note_done`` ends it, the next call goes on from there.
-
-    Raises:
-        ValueError: as ``question_of`` does.
     """
     pair, at, words = question_of(selection, trace)
     weights = weights_of(selection.run, selection.step)

@@ -103,8 +103,13 @@ def _choose_second(selection: Selection) -> str:
     if view().why.other is None:  # what is typed as A later says nothing of B
         fill_in(other=second_sentence(selection))
     pairs = {
-        f"{pair.phenomenon}: {pair.a} / {pair.b}": pair for pair in prepared_pairs(selection.run)
+        f"{pair.phenomenon}: {pair.a} / {pair.b}": (pair.a, pair.b)
+        for pair in prepared_pairs(selection.run)
     }
+
+    def open_pair(a: str, b: str) -> None:
+        change_view(WHOLE_PAGE, sentence=a, other=b)
+
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="pair"):
         other: str = st.text_input(
             "Second sentence, B (the first, A, is above)",
@@ -117,25 +122,18 @@ def _choose_second(selection: Selection) -> str:
                 list(pairs),
                 key="prepared",
                 format_func=escape_markdown,
-                on_click=lambda: _open_pair(
-                    pairs[st.session_state["prepared"]].a, pairs[st.session_state["prepared"]].b
-                ),
+                on_click=lambda: open_pair(*pairs[st.session_state["prepared"]]),
             )
         if other.strip():
             st.button(
                 "Swap A and B",
                 key="swap",
                 icon=":material/swap_horiz:",
-                on_click=lambda: _open_pair(other.strip(), selection.text.strip()),
+                on_click=lambda: open_pair(other.strip(), selection.text.strip()),
             )
         with st.popover("Change a word", key="change-word"):
             _change_word(selection, other.strip() or selection.text)
     return other.strip()
-
-
-def _open_pair(a: str, b: str) -> None:
-    """Open two sentences, from the callback of a click."""
-    change_view(WHOLE_PAGE, sentence=a, other=b)
 
 
 def _change_word(selection: Selection, text: str) -> None:
@@ -308,7 +306,6 @@ def _say_odds(quick: Patching, names: list[str], cap: float | None) -> None:
 
 _FEW = 14
 """Tokens of A up to which all maps are side by side in a window of 1,280 pixels."""
-_LOOKS = "A weight says where the head looks, not what it brings from there."
 
 
 def show_pair_maps(selection: Selection, pair: SentencePair, at: int) -> None:
@@ -327,13 +324,15 @@ def show_pair_maps(selection: Selection, pair: SentencePair, at: int) -> None:
     axes: dict[str, Any] = {"width": 300 if few else 440, "square": True}
     with st.container(key="pair-maps" if few else "compared"):
         places = [st.container() for _ in range(3)]
+    row = None if kind == "encoder_self" else at
     for letter, place, grid, cells in zip("AB", places, grids, maps, strict=False):
         with place:
-            st.markdown(f"**{letter}**: where it looks", help=_LOOKS)
-            drawn = axes | map_arguments(grid, selection.theme)
-            row = None if kind == "encoder_self" else at
+            st.markdown(
+                f"**{letter}**: where it looks",
+                help="A weight says where the head looks, not what it brings from there.",
+            )
             show_figure(
-                attention_map(cells, selected=row, **drawn),
+                attention_map(cells, selected=row, **axes, **map_arguments(grid, selection.theme)),
                 key=f"pair_map_{letter}",
                 alt=f"{head_label(head)} in sentence {letter}: attention map of {grid.said}",
                 name=f"{name}-{letter}",

@@ -76,13 +76,10 @@ def show_source_words(selection: Selection, trace: Trace, account: Account) -> N
         chosen=str(marked[0]) if marked else "",
         action="Mark this word in all pictures",
     )
-    if agreed:
-        said = f"{'All three' if all_three else 'Both'} put “{names[first['direct']]}” first."
-    else:
-        said = "They disagree on the first: " + ", ".join(
-            f"“{names[at]}” ({answer})" for answer, at in first.items()
-        )
-        said += "."
+    said = f"{'All three' if all_three else 'Both'} put “{names[first['direct']]}” first."
+    if not agreed:
+        each = (f"“{names[at]}” ({answer})" for answer, at in first.items())
+        said = f"They disagree on the first: {', '.join(each)}."
     left_out = (
         "Without a word the sentence is another one, so that everything may change"
         if all_three

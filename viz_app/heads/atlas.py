@@ -19,7 +19,7 @@ from headwise.viz_app.analysis.head_ranking import (
 )
 from headwise.viz_app.analysis.labels import KIND_NAMES, ROLES, count_of
 from headwise.viz_app.components.row_table import Bar, Row, TextPart, row_table
-from headwise.viz_app.heads.atlas.section.compared import (
+from headwise.viz_app.heads.compared import (
     apart_note,
     change_note,
     changes_note,

@@ -1,1 +1,0 @@
-"""What each head does over a corpus, and how the chosen one differs from others."""
