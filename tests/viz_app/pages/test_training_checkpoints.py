@@ -23,7 +23,7 @@ from headwise.viz_app.analysis.embeddings import project_together
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.player import MapAnimation
-from headwise.viz_app.figures.heads import MASKED, tile
+from headwise.viz_app.figures.heads import tile
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.session import caches, selection, slices
 from headwise.viz_app.training import watch
@@ -85,16 +85,12 @@ def test_the_chosen_head_of_both_and_the_signed_difference(start: Start, run: Tr
     assert "the translation at step 60, given to both" in app.captions
 
     allowed = make_grid(forced[0], "decoder_self").allowed
-    codes = app.cells("overview-mosaic")  # one more or less where a weight is beside a tie
     expected = tile(((b - a + 1) / 2).astype(np.float32), allowed)
-    np.testing.assert_allclose(codes, expected, rtol=0, atol=1)
-    assert MASKED in codes
-    for which, maps in (("A", a), ("B", b)):
-        app.choose(overview=which)
-        np.testing.assert_allclose(
-            app.cells("overview-mosaic"), tile(maps, allowed), rtol=0, atol=1
-        )
-        app.expect_cells(f"map-{which}", maps[1, 2])
+    # One code more or less where a weight is beside a tie.
+    np.testing.assert_allclose(app.cells("overview-mosaic"), expected, rtol=0, atol=1)
+    app.choose(overview="B")
+    np.testing.assert_allclose(app.cells("overview-mosaic"), tile(b, allowed), rtol=0, atol=1)
+    app.expect_cells("map-B", b[1, 2])
     app.button(key="open-A").click().run()
     assert (app.session_state["opening"], app.view.step) == ("translate", 20)
 

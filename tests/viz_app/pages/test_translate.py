@@ -467,11 +467,9 @@ def test_beams_are_traced(start: Start, run: TrainedRun, monkeypatch: pytest.Mon
 
     app.run()
     assert drawn() == [step for step in steps if step <= 4]
-    slider = app.widget("tree_from")
-    places = range(0, int(slider.max) + 1, int(slider.step))
-    assert {step for first in places for step in range(first, first + 5)} >= set(steps)
-    app.choose(tree_from=places[-1])
-    assert drawn() == [step for step in steps if places[-1] <= step <= places[-1] + 4]
+    last = int(app.widget("tree_from").max)
+    app.choose(tree_from=last)
+    assert drawn() == [step for step in steps if step >= last]
     assert app.choose(beam=2).widget("hypothesis").value == 0
 
 
@@ -553,18 +551,13 @@ def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
     measures = made_up_measures(60, sha256=loaded.sha256)
     write_measures(folder, measures)
     app = start_page("translate", own_root, **at)
-    for page, of_sentence, name in (
-        (app, costs, "mean_ablation"),
-        (start_page("translate", own_root, **at | {"ablation": "zero"}), zero, "cost"),
-    ):
-        here, there = (
-            np.concatenate([np.ravel(of[kind]) for kind in KINDS])
-            for of in (of_sentence, measures.values[name])
-        )
-        rank, rho = 1 + (there > there[here.argmax()]).sum(), spearmanr(here, there).statistic
-        told = f"is number {rank} of 18 there, {there[here.argmax()]:.3f} "
-        assert told in page.captions
-        assert f"The rank correlation of the two rankings is {rho:+.2f}, " in page.captions
+    here, there = (
+        np.concatenate([np.ravel(of[kind]) for kind in KINDS])
+        for of in (costs, measures.values["mean_ablation"])
+    )
+    rank, rho = 1 + (there > there[here.argmax()]).sum(), spearmanr(here, there).statistic
+    assert f"is number {rank} of 18 there, {there[here.argmax()]:.3f} " in app.captions
+    assert f"The rank correlation of the two rankings is {rho:+.2f}, " in app.captions
 
     made_up_means(60, sha256="other").write(folder)
     app = start_page("translate", own_root, **at)
