@@ -34,7 +34,6 @@ LAYERS = {"encoder_self": 3, "decoder_self": 2, "cross": 2}
     [
         ("translate", {"kind": "cross"}, {"mosaic", "large"}),
         ("why", {}, {"account_parts", "head_map"}),
-        ("why", {"answer": "tokens", "kind": "encoder_self"}, {"account_cross"}),
         ("why", {"answer": "tokens", "kind": "decoder_self"}, {"account_decoder_self"}),
     ],
 )
