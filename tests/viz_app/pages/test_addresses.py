@@ -168,7 +168,6 @@ def test_a_link_leaves_out_what_its_page_hides(page: str, own: dict[str, list[st
     [
         ("translate", {"column": "999"}, ["column=999| Marked token: nothing."]),
         ("translate", {"column": "2", "moving_frame": "0"}, []),
-        ("translate", {"run": "nowhere", "step": "7"}, ["run=nowhere| Run: tiny.", "step=7"]),
         (
             "translate",
             {"below": "steps", "sampling": "true", "temperature": "-1", "top_p": "nan"},

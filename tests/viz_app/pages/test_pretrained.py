@@ -22,7 +22,6 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session import caches
 from headwise.viz_app.session.panels import files_state
 from headwise.viz_app.trace.layer import run_layer_trace
-from headwise.viz_app.trace.saved import read_trace, to_npz
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate.shown_map import MOST_LABELLED
 from tests.floats import PASS, assert_near, near
@@ -200,11 +199,10 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     start_model: Start,
     folders: Folders,
     eager: Callable[[str], Eager],
-    tmp_path: Path,
     family: str,
     formulas: Sequence[str],
 ) -> None:
-    run, model, trace = opened(folders(family))
+    run, model, _ = opened(folders(family))
     sections = ("diagram", "lens", "modules")
     apps = [start_model("model", folders(family), section=each) for each in sections]
     app, told = apps[-1], " ".join(map(words_of, apps))
@@ -214,18 +212,10 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     rows = re.findall(r'<tr data-module="(.*?)">(.*?)</tr>', tree)
     counts = {name: int(texts_in(row, "td")[-1].replace(",", "")) for name, row in rows}
     assert sum(counts.values()) == run.parameters
-    weight, bias = model.linear("decoder.layers.1.cross_attention.query_projection")
-    expected = weight.numel() + (bias.numel() if bias is not None else 0)
-    assert counts["decoder.layers.1.cross_attention.query_projection"] == expected
     for side, stack in (("source", "encoder"), ("target", "decoder")):
         table = stack_of(eager(family).inner, stack).get_input_embeddings().weight
-        weights = table.numpy(force=True)
         found = caches.embedding_table(run, run.steps()[-1], side)
-        np.testing.assert_array_equal(found, weights)
-    saved = tmp_path / "trace.npz"
-    saved.write_bytes(to_npz(trace))
-    assert read_trace(saved).source == trace.source
-    assert (read_trace(saved).source_embedding.positions is None) is family.startswith("t5")
+        np.testing.assert_array_equal(found, table.numpy(force=True))
     if family == "marian":  # its end has the id 0, which is padding in runs of ours
         app = start_model("model", folders(family), section="masks")
         alone, batch = app.markup('<div class="padding"')

@@ -20,7 +20,6 @@ from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.beam import beam_search, length_norm
 from headwise.model.decoding.greedy import greedy
-from headwise.model.hooks import edit
 from headwise.model.interface import KINDS, Description, Head
 from headwise.model.interventions import head_costs
 from headwise.model.tokenizer import TokenizerPair
@@ -39,7 +38,7 @@ from headwise.viz_app.session.target import describe_ending, word_probabilities
 from headwise.viz_app.trace import sentence
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate import shown_map
-from headwise.viz_app.translate.sinks.found import Sink
+from headwise.viz_app.translate.sinks.found import Sink, Unread, costs_of_unread
 from tests.floats import assert_near, near
 from tests.viz_app.measures import made_up_means, made_up_measures
 from tests.viz_app.pages.driver import (
@@ -303,12 +302,7 @@ def test_norms_with_the_residual_stand_beside_those_without(start: Start, run: T
         ("kind=encoder_self layer=2 head=2 step=20", lambda t: t.attention["encoder_self"][1, 1]),
         ("layer=1 units=words show=max", lambda t: words(t, 0).max(axis=0)),
         ("layer=2 head=2 units=words rows=consumed", lambda t: words(t, 1, "consumed")[1]),
-        (
-            "kind=encoder_self show=rollout cells=value+norm units=words",
-            lambda t: make_grid(t, "encoder_self", GridOptions("words")).apply(
-                rollout_of(t, "encoder_self", 1, "value norm")
-            ),
-        ),
+        ("layer=2 show=rollout", lambda t: rollout_of(t, "cross", 1, "weight")),
         (
             "layer=1 head=3 special=false renormalised=true cells=value+norm",
             lambda t: renormalised(without_special(t, by_value_norms(t)[0, 2])),
@@ -489,13 +483,10 @@ def test_heads_off_change_the_translation_and_are_ranked(start: Start, run: Trai
     told = shown(wanted, before, after, after - before, size=max(abs(before), abs(after)))
     assert [caption for caption in app.caption if caption.value.endswith(told)]
 
-    assert "costs" not in app.charts
-    app.choose(rank=True)
-    drawn = app.cells("costs")
-    for place, kind in enumerate(KINDS):  # a column lies between two kinds
-        cost = before - log_probability(without([Head(kind, 1, 2)], whole.target_ids))
-        size = abs(before) + abs(cost)  # of the sums that a cost is a difference of
-        assert drawn[1, 4 * place + 2] == near(cost, dtype=np.float32, size=size)
+    cost = before - log_probability(without([Head("cross", 1, 2)], whole.target_ids))
+    size = abs(before) + abs(cost)  # of the sums that a cost is a difference of
+    drawn = app.choose(rank=True).cells("costs")[1, 10]  # a column lies between two kinds
+    assert drawn == near(cost, dtype=np.float32, size=size)
 
 
 def test_heads_are_ranked_by_where_they_look_beside_an_even_head(
@@ -631,26 +622,15 @@ def test_sinks_open_heads(start: Start, run: TrainedRun, monkeypatch: pytest.Mon
     assert "none of these 6 heads has most of its weight on one token" in app.captions
 
     trace = traced(run)
-    last = len(trace.source) - 1
-    sink = Sink(Head("cross", 1, 2), (last,), 0.9, 0.1, 2.0, 4.0)
+    sink = Sink(Head("cross", 1, 2), (len(trace.source) - 1,), 0.9, 0.1, 2.0, 4.0)
     patch_views(monkeypatch, "translate", find_sinks=lambda trace, kind: [sink])
     tables = record_calls(monkeypatch, "translate", "row_table")
     app = start(below="sinks", kind="cross")
     [row] = table(tables, "sink_table")
     assert row[:2] == ["Cross 2.3", "</s>"]
     assert row[3:5] == ["0.90 (0.10)", "2.0 / 4.0"]
-    model = load_weights(run, 60).model
-
-    def set_to_zero(values: torch.Tensor) -> torch.Tensor:  # (B, H, M, K)
-        values = values.clone()
-        values[:, 2, last] = 0
-        return values
-
-    ids = [torch.tensor([each]) for each in (trace.source.ids, trace.target_ids)]
-    with edit(model, {"decoder.layers.1.cross_attention.value": set_to_zero}):
-        scores = model(ids[0], ids[1][:, :-1])[0].log_softmax(dim=-1)
-    without = float(scores[range(len(trace.predicted)), ids[1][0, 1:]].sum())
-    cost = log_probability(trace) - without
+    model, asked = load_weights(run, 60).model, [Unread(sink.head, sink.keys)]
+    cost = float(costs_of_unread(model, trace.source.ids, trace.target_ids, asked))
     assert float(row[5]) == pytest.approx(cost, abs=0.001)
     chosen: list[dict[str, Any]] = []
     patch_views(monkeypatch, "translate", change_view=lambda *_, **choices: chosen.append(choices))
