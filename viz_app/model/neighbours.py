@@ -185,14 +185,10 @@ def _show_neighbours(selection: Selection, side: TraceSide) -> None:
 
 
 def _occurrences(vocabulary: SideVocabulary, id: int) -> str:
-    source, target = int(vocabulary.source[id]), int(vocabulary.target[id])
-    if vocabulary.shared:
-        return f"{_times(source)} on the source side and {_times(target)} on the target side"
-    return _times(source + target)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
+    counts = [int(of[id]) for of in (vocabulary.source, vocabulary.target)]
+    each = counts if vocabulary.shared else [sum(counts)]
+    said = ["once" if count == 1 else f"{count:,} times" for count in each]
+    return " on the source side and ".join(said) + " on the target side" * vocabulary.shared
 
 
 @panel("pairs")
