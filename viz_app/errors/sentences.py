@@ -27,6 +27,7 @@ from headwise.viz_app.session.widgets import choose_one, open_page
 
 _MOST = 50
 """Most sentences that are listed."""
+_ALIKE = 20  # sentences, nearest in length, among which a figure is ranked
 
 
 def show_failures(selection: Selection) -> None:
@@ -107,9 +108,6 @@ def _show_table(selection: Selection, measures: Measures, name: str, order: list
         ),
         action="Open on Translate",
     )
-
-
-_ALIKE = 20  # sentences, nearest in length, among which a figure is ranked
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,14 @@ from headwise.viz_app.session.widgets import (
 )
 from headwise.viz_app.training.checkpoints import choose_shared_target, same_tokenizers
 
+_PANEL = "differences"
+_MOST_CELLS = 40
+"""Cells a side of each head in the picture of all heads."""
+_WIDTH = 530
+"""Pixels that the large map has in a window of 1,280."""
+_MOST_NAMED = 5
+"""Most heads that are listed."""
+
 
 def show_compare(selection: Selection) -> None:
     """Draw the section."""
@@ -139,15 +147,6 @@ def _same_languages(a: Run, b: Run) -> bool:
     """Return whether two runs are of the same languages, as far as these are known."""
     languages = (a.source_language, b.source_language), (a.target_language, b.target_language)
     return all(one == other or not one or not other for one, other in languages)
-
-
-_PANEL = "differences"
-_MOST_CELLS = 40
-"""Cells a side of each head in the picture of all heads."""
-_WIDTH = 530
-"""Pixels that the large map has in a window of 1,280."""
-_MOST_NAMED = 5
-"""Most heads that are listed."""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,17 @@ from headwise.viz_app.session.widgets import (
 )
 from headwise.viz_app.translate.shown_map import HEAD_PANELS, shown_head
 
+_TELLS = {
+    "zero": f"{OFF_NOTE} Zero also takes away what the head says of every sentence.",
+    "mean": "In place of its output stands its mean over the corpus that was measured (Wang et al. "
+    "2022), so that only what it says of this sentence is lost.",
+}
+_FIRST = 3
+_TARGET_NOTES = {
+    False: "The target is the model's own translation, which may be wrong.",
+    True: "The target is your translation.",
+}
+
 
 def show_ablation(selection: Selection, trace: Trace) -> None:
     """Ask for heads to switch off, and rank all heads by their cost."""
@@ -106,18 +117,6 @@ def _show_translation_without(selection: Selection, trace: Trace, turned: Turned
         f"{same}Log-probability of “{escape_markdown(trace.target_text)}”: {before:.2f} nats with "
         f"all heads, {after:.2f} {without} ({after - before:+.2f})."
     )
-
-
-_TELLS = {
-    "zero": f"{OFF_NOTE} Zero also takes away what the head says of every sentence.",
-    "mean": "In place of its output stands its mean over the corpus that was measured (Wang et al. "
-    "2022), so that only what it says of this sentence is lost.",
-}
-_FIRST = 3
-_TARGET_NOTES = {
-    False: "The target is the model's own translation, which may be wrong.",
-    True: "The target is your translation.",
-}
 
 
 def _show_ranking(selection: Selection, trace: Trace) -> None:

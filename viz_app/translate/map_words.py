@@ -28,6 +28,9 @@ from headwise.viz_app.translate.step import STEP_PANELS, alternatives, force
 _LEAST_SHOWN = 0.5
 """Smallest share of the weight that must be left without special tokens for a map not to look
 empty."""
+_MOST_TOKENS, _MOST_CLOSE = 5, 3
+_CLOSE = 0.1
+"""Two probabilities that differ by less are called close."""
 
 
 def show_head_line(shown: ShownMap, note: str) -> None:
@@ -118,11 +121,6 @@ def _show_checks(trace: Trace) -> None:
         st.caption(
             f"Checked on this sentence, with the largest deviation: {escape_markdown(largest)}."
         )
-
-
-_MOST_TOKENS, _MOST_CLOSE = 5, 3
-_CLOSE = 0.1
-"""Two probabilities that differ by less are called close."""
 
 
 def show_next_tokens(selection: Selection, trace: Trace) -> None:
