@@ -18,8 +18,6 @@ from headwise.viz_app.analysis.attention import (
     head_distances,
     max_pool,
     pool_differences,
-    pool_labels,
-    pool_mask,
 )
 from headwise.viz_app.analysis.grid import Grid, GridOptions, Units, make_grid
 from headwise.viz_app.analysis.head_ranking import rank_heads
@@ -34,7 +32,6 @@ from headwise.viz_app.session.head_choice import (
     choose_head,
     choose_units,
     head_label,
-    map_arguments,
 )
 from headwise.viz_app.session.inspector import inspecting
 from headwise.viz_app.session.markdown import escape_markdown
@@ -321,12 +318,10 @@ def _show_overview(selection: Selection, pair: _Pair, head: Head, shown: str) ->
     show_figure(
         mosaic(
             maps,
-            rows=pool_labels(grid.rows, _MOST_CELLS),
-            columns=pool_labels(grid.columns, _MOST_CELLS),
             theme=selection.theme,
-            allowed=pool_mask(grid.allowed, _MOST_CELLS),
             selected=(head.layer, head.head) if shown != "B" else None,
             signed=signed,
+            **grid.pooled(_MOST_CELLS),
         ),
         key="overview-mosaic",
         alt=f"{KIND_NAMES[kind]} attention of all heads, {shown}: {maps.shape[0]} layers from the "
@@ -342,7 +337,7 @@ def _show_overview(selection: Selection, pair: _Pair, head: Head, shown: str) ->
 def _show_large(selection: Selection, pair: _Pair, head: Head, other: Head, shown: str) -> None:
     """Draw the chosen head's map of A or of B, or where B has more weight and where less."""
     grid = pair.grids(head.kind)[shown == "B"]
-    arguments = map_arguments(grid, selection.theme) | {"width": _WIDTH, "square": True}
+    arguments = grid.axes | {"theme": selection.theme, "width": _WIDTH, "square": True}
     a, b = pair.maps(head.kind)
     of = other if shown == "B" else head
     name, file = head_label(of), f"{of.kind}-layer{of.layer + 1}-head{of.head + 1}"

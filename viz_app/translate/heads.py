@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import streamlit as st
 
 from headwise.model.interface import Kind
-from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
+from headwise.viz_app.analysis.attention import max_pool
 from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_label
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
@@ -129,11 +129,9 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
     maps = max_pool(grid.apply(weights_of(trace, kind, shown.cell_value)), MOST_CELLS)
     figure = mosaic(
         maps,
-        rows=pool_labels(grid.rows, MOST_CELLS),
-        columns=pool_labels(grid.columns, MOST_CELLS),
         theme=selection.theme,
-        allowed=pool_mask(grid.allowed, MOST_CELLS),
         selected=(layer, head) if shown.aggregate == "head" else None,
+        **grid.pooled(MOST_CELLS),
     )
     show_figure(
         figure,
