@@ -40,7 +40,6 @@ def show_failures(selection: Selection) -> None:
 
 @panel("failures")
 def _show_sentences(selection: Selection, measures: Measures) -> None:
-    """Ask for a kind of failure, and list its worst sentences."""
     name = choose_one(
         "Sorted by",
         FAILURES,
@@ -73,7 +72,6 @@ def _show_sentences(selection: Selection, measures: Measures) -> None:
 
 
 def _show_table(selection: Selection, measures: Measures, name: str, order: list[int]) -> None:
-    """Draw the table of some sentences, by their indices, with a figure of each."""
     run, about = selection.run, FAILURE_DESCRIPTIONS[name]
 
     def text(content: str, language: str) -> MarkedText:

@@ -170,7 +170,6 @@ def show_decoder_lens(selection: Selection, trace: Trace) -> None:
 def _translate(
     run: Run, steps: Sequence[int], texts: tuple[str, ...], layers: int, note_done: NoteDone
 ) -> None:
-    """Translate from each layer at each checkpoint."""
     for place, step in enumerate(steps):
         for layer in range(layers):
             decoder_lens_of(run, step, texts, layer)

@@ -66,7 +66,6 @@ def show_similar(selection: Selection, side: TraceSide) -> None:
 
 @panel("similarity")
 def _show_similarity(selection: Selection, side: TraceSide) -> None:
-    """Draw the cosines of the sentence's tokens, of their embeddings or after a layer."""
     layers = len(side.stream) - 1
     names = {"tokens": "embeddings"}
     if side.embedding.positions is not None:
@@ -108,7 +107,6 @@ def _show_similarity(selection: Selection, side: TraceSide) -> None:
 
 @panel("neighbours")
 def _show_neighbours(selection: Selection, side: TraceSide) -> None:
-    """Draw the tokens nearest to a chosen one."""
     vocabulary = vocabulary_of(selection, side.name)
     show_heading(
         "Nearest neighbours of a token",
@@ -193,7 +191,6 @@ def _occurrences(vocabulary: SideVocabulary, id: int) -> str:
 
 @panel("pairs")
 def _show_pairs(selection: Selection, side: TraceSide) -> None:
-    """List the most similar pairs of tokens of the vocabulary."""
     vocabulary = vocabulary_of(selection, side.name)
     show_heading(
         "Most similar pairs of the vocabulary",

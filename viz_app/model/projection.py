@@ -90,7 +90,6 @@ def show_projection(selection: Selection, side: TraceSide) -> None:
 def _choose(
     selection: Selection, vocabulary: SideVocabulary
 ) -> tuple[Method, Colour, int, list[int]]:
-    """Ask how the vocabulary is drawn, how many of its tokens, and which are looked for."""
     with st.container(horizontal=True, gap="small"):
         method: Method = choose_one(
             "By",

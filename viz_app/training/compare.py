@@ -141,7 +141,6 @@ def _choose_other(selection: Selection) -> tuple[Run, int] | None:
 
 
 def _same_languages(a: Run, b: Run) -> bool:
-    """Return whether two runs are of the same languages, as far as these are known."""
     languages = (a.source_language, b.source_language), (a.target_language, b.target_language)
     return all(one == other or not one or not other for one, other in languages)
 
@@ -261,7 +260,6 @@ def _choose_other_head(pair: _Pair, head: Head) -> Head:
 
 
 def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
-    """Draw how far apart the two are in each head, and name the heads that are farthest."""
     if not pair.same_shapes:
         (layers, heads), (other_layers, other_heads) = (
             side.trace.shapes[selected.kind] for side in (pair.a, pair.b)
@@ -303,7 +301,6 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
 
 
 def _show_overview(selection: Selection, pair: _Pair, head: Head, shown: str) -> None:
-    """Draw all heads of the chosen kind, a small map each."""
     kind, signed = head.kind, shown == "B − A"
     if signed and not pair.same_shapes:
         st.caption("A and B differ in layers and heads: there is no difference of all of them.")

@@ -193,7 +193,6 @@ def _make_curves(
 
 
 def _go_to_clicked() -> None:
-    """Select the checkpoint whose mark was clicked, and its run."""
     clicked = clicked_value("curves")
     if clicked is None:
         return
@@ -243,7 +242,6 @@ def _notes(selection: Selection, runs: list[RunCurves]) -> list[str]:
 
 
 def _explained(runs: list[RunCurves], *, log_steps: bool) -> list[str]:
-    """Say what the curves measure."""
     notes = []
     if any(len(run.curves["train_sample_loss"]) for run in runs):
         notes.append(

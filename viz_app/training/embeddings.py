@@ -48,7 +48,6 @@ def show_embeddings(selection: Selection) -> None:
 
 @panel("followed")
 def _show_followed(selection: Selection) -> None:
-    """Draw how similar some tokens are at each checkpoint, or the vocabulary as it moves."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         followed = choose_one(
             "Followed",
@@ -74,7 +73,6 @@ def _show_followed(selection: Selection) -> None:
 
 
 def _show_pairs(selection: Selection, vocabulary: SideVocabulary, ids: Sequence[int]) -> None:
-    """Draw the cosines of the embeddings of some tokens, by step."""
     run, steps, unique = selection.run, selection.steps(), tuple(dict.fromkeys(ids))
     lines = st.container()
     found, problems = at_each(
@@ -134,7 +132,6 @@ def _tokens(selection: Selection, side: Side) -> tuple[SideVocabulary, list[int]
 
 
 def _show_moving(selection: Selection, vocabulary: SideVocabulary, marked: Sequence[int]) -> None:
-    """Draw the vocabulary of every checkpoint, by step, in the plane of one of them."""
     run, steps, above = selection.run, selection.steps(), st.container()
     left, right = st.columns(2, gap="medium")
     number = choose_number(left, vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="moving_number")

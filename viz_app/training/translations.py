@@ -73,7 +73,6 @@ def _choose(own: str, samples: Sequence[str]) -> tuple[str, str]:
 
 
 def _show_sentence(selection: Selection, rows: Sequence[LogRow]) -> None:
-    """Draw the translations of a sample sentence at each step."""
     reference = _reference(rows[-1])
     lines: dict[int, Sequence[Cell]] = {
         row["step"]: [_translation(selection, row["translation"], reference), _score(score)]
@@ -88,7 +87,6 @@ def _show_sentence(selection: Selection, rows: Sequence[LogRow]) -> None:
 
 
 def _show_step(selection: Selection, rows: Sequence[LogRow]) -> None:
-    """Draw the translations of all sample sentences at the selected step."""
     if not rows:
         st.info(f"There are no translations of step {selection.step:,} in the log.")
         return
@@ -142,7 +140,6 @@ def _chrf(pairs: tuple[tuple[str, str], ...]) -> Sequence[float | None]:
 
 @panel("own_translations")
 def _show_own(selection: Selection, known_reference: str) -> None:
-    """Draw the translations of the frame's sentence by all checkpoints."""
     table, steps = st.container(), selection.steps()
     typed = st.text_input(
         "Reference, if there is one",

@@ -120,7 +120,6 @@ def _show_translation_without(selection: Selection, trace: Trace, turned: Turned
 
 
 def _show_ranking(selection: Selection, trace: Trace) -> None:
-    """Ask for what heads are ranked by, and rank them."""
     if not st.toggle(
         "Rank all heads",
         help="By what the translation above loses without each head alone, or by where the heads "
@@ -157,7 +156,6 @@ def _show_ranking(selection: Selection, trace: Trace) -> None:
 def _rank_by_look(
     selection: Selection, measured: MeasuredSentence, by: str, name: str
 ) -> list[tuple[Head, float]]:
-    """Draw a table of the heads by a measure of where they look in this sentence."""
     values, even = measured.values[by], measured.even[by]
     ranked = rank_heads(values, kinds=tuple(values))
     heads = {str(place): head for place, (head, _) in enumerate(ranked)}

@@ -124,7 +124,6 @@ def _choose_drawing(selection: Selection, *, compares: bool) -> tuple[_Style, Ce
 
 
 def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> None:
-    """Draw all heads in one picture, and below it the legend of all colours of the page."""
     kind, layer, head = shown.head
     maps = max_pool(grid.apply(weights_of(trace, kind, shown.cell_value)), MOST_CELLS)
     figure = mosaic(
@@ -233,7 +232,6 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
 
 
 def _note_on_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> str:
-    """Return sentences on what the map shows, and what its rows sum to."""
     whole = len(grid.columns) == len(grid.spans[1]) or grid.renormalised
     of_rows = " Rows sum to 1." * (shown.aggregate != "max" and whole)
     merged = selection.run.description.merged_attention and shown.head.kind != "encoder_self"

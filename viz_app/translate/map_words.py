@@ -108,7 +108,6 @@ def _why_it_looks_so(facts: MapFacts, grid: Grid) -> list[str]:
 
 
 def _show_checks(trace: Trace) -> None:
-    """Show whether the maps have the properties that every correct map has."""
     failed = [check for check in trace.checks if not check.passed]
     if failed:
         st.warning(

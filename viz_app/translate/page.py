@@ -106,7 +106,6 @@ def _shared_target(
 
 
 def _show_translation(selection: Selection, target: Target, place: DeltaGenerator) -> Trace:
-    """Draw the translation, and below it the tokens of both sides."""
     run = selection.run
     trace = trace_of(run, selection.step, selection.text, target.ids)
     with place:
@@ -134,7 +133,6 @@ def _remarks(selection: Selection, trace: Trace) -> list[str]:
 
 
 def _describe(selection: Selection, trace: Trace, target: Target) -> str:
-    """Say how likely the target is."""
     total = total_log_probability(trace)
     said = (
         f"Log-probability of {target.description}: {total:.2f} nats, "

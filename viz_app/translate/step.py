@@ -96,7 +96,6 @@ def _choose_step(trace: Trace) -> int:
 
 @st.fragment(run_every=_SECONDS)
 def _play() -> None:
-    """Go to the next step when it is time."""
     state = st.session_state
     # It also runs when the page is drawn for another reason.
     if time.monotonic() - state["played_at"] >= 0.9 * _SECONDS:
@@ -162,7 +161,6 @@ def _show_distribution(
 
 
 def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], at: int) -> None:
-    """Draw the row of this step in the maps of all heads of the decoder."""
     kinds: tuple[Kind, ...] = ("cross", "decoder_self")
     for kind, place in zip(kinds, st.columns(2, gap="medium"), strict=True):
         with place:
@@ -258,7 +256,6 @@ def force(at: int, name: str, *panels: str) -> None:
 
 
 def _show_sampling(selection: Selection, trace: Trace, at: int) -> None:
-    """Ask for temperature, top-k and top-p, and draw what they make of the next token."""
     label = "Probabilities for sampling"
     if not st.toggle(
         label,
