@@ -10,7 +10,7 @@ import numpy as np
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis import labels
-from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
+from headwise.viz_app.analysis.attention import max_pool
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.figures.heads import mosaic
 from headwise.viz_app.figures.html import token_row
@@ -127,14 +127,7 @@ def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> 
     return Part(
         name=labels.KIND_NAMES[kind],
         note=labels.KIND_NOTES[kind],
-        mosaic=mosaic(
-            small,
-            rows=pool_labels(grid.rows),
-            columns=pool_labels(grid.columns),
-            theme=theme,
-            allowed=pool_mask(grid.allowed),
-            selected=(0, 0),
-        ),
+        mosaic=mosaic(small, theme=theme, selected=(0, 0), **grid.pooled()),
         mosaic_shape=(small.shape[-2], small.shape[-1]),
         large=attention_map(maps[0, 0], theme=theme, **grid.axes),
         maps=maps,

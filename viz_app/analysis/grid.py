@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.model.interface import Kind
-from headwise.viz_app.analysis.attention import causal_word_mask, punctuation, to_words
+from headwise.viz_app.analysis.attention import (
+    causal_word_mask,
+    pool_labels,
+    pool_mask,
+    punctuation,
+    to_words,
+)
 from headwise.viz_app.analysis.labels import count_of, token_labels, word_labels
 from headwise.viz_app.analysis.rollout import row_shares
 from headwise.viz_app.records.trace import Floats, Tokens, Trace, Word
@@ -44,6 +50,14 @@ class Grid:
         """Rows, columns, their titles, and the mask, under the names that figures have for them."""
         names = ("rows", "columns", "row_title", "column_title", "allowed")
         return {name: getattr(self, name) for name in names}
+
+    def pooled(self, most: int = 40) -> dict[str, Any]:
+        """The same of ``max_pool`` of its maps, without titles, as the picture of all heads has."""
+        return {
+            "rows": pool_labels(self.rows, most),
+            "columns": pool_labels(self.columns, most),
+            "allowed": pool_mask(self.allowed, most),
+        }
 
     def apply(self, weights: Floats) -> Floats:
         """Convert maps between tokens, (…, Q, M), to maps of this grid, (…, rows, columns)."""

@@ -59,7 +59,6 @@ def show_pairs(selection: Selection) -> None:
 
 
 def _show_state(run: Run, found: RunPairs) -> None:
-    """Say what is not measured, and the command that measures it."""
     said = []
     if found.measured is None and not found.stale:
         said.append(
@@ -118,7 +117,6 @@ def _file(run: Run) -> tuple[str, object]:
 
 
 def _go_to_clicked(run: Run) -> None:
-    """Take the checkpoint of the mark that was clicked, and list what fails of its phenomenon."""
     if (clicked := clicked_value("pair_curves")) is not None:
         step, phenomenon = clicked.split(",", 1)
         use_step(int(step), run.steps(), phenomenon=phenomenon)
@@ -273,7 +271,6 @@ def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
 
 
 def _named(losses: list[AccuracyLoss]) -> str:
-    """Name heads whose absence costs the same."""
     names = [head_label(each.head) for each in losses[:3]]
     if len(losses) > len(names):
         names.append(f"any of {count_of(len(losses) - len(names), 'other')}")

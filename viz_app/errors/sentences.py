@@ -27,6 +27,7 @@ from headwise.viz_app.session.widgets import choose_one, open_page
 
 _MOST = 50
 """Most sentences that are listed."""
+_ALIKE = 20  # sentences, nearest in length, among which a figure is ranked
 
 
 def show_failures(selection: Selection) -> None:
@@ -39,7 +40,6 @@ def show_failures(selection: Selection) -> None:
 
 @panel("failures")
 def _show_sentences(selection: Selection, measures: Measures) -> None:
-    """Ask for a kind of failure, and list its worst sentences."""
     name = choose_one(
         "Sorted by",
         FAILURES,
@@ -72,7 +72,6 @@ def _show_sentences(selection: Selection, measures: Measures) -> None:
 
 
 def _show_table(selection: Selection, measures: Measures, name: str, order: list[int]) -> None:
-    """Draw the table of some sentences, by their indices, with a figure of each."""
     run, about = selection.run, FAILURE_DESCRIPTIONS[name]
 
     def text(content: str, language: str) -> MarkedText:
@@ -107,9 +106,6 @@ def _show_table(selection: Selection, measures: Measures, name: str, order: list
         ),
         action="Open on Translate",
     )
-
-
-_ALIKE = 20  # sentences, nearest in length, among which a figure is ranked
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ _GROUPS: dict[Group | None, tuple[str, Motif | None]] = {
 
 def page(selection: Selection) -> None:
     files = served_lessons()
-    done = sum(map(_is_done, files.lessons.values()))
+    lessons = files.lessons.values()
+    done = sum(len(progress_of(each).answered) == len(each.steps) for each in lessons)
     st.markdown(
         "Each lesson takes you through the other pages, on the sentence above or one of your own. "
         "It asks questions, whose answers are in what you see; it is done when all are answered."
@@ -64,14 +65,10 @@ def minutes(texts: Iterable[str]) -> int:
     return math.ceil(sum(words) / _WORDS_A_MINUTE + _MINUTES_A_QUESTION * len(words))
 
 
-def _is_done(lesson: Lesson) -> bool:
-    return len(progress_of(lesson).answered) == len(lesson.steps)
-
-
 def _show(number: int, lesson: Lesson) -> None:
-    left, state = goes_on_at(lesson), "✓ done" if _is_done(lesson) else ""
+    left, answered = goes_on_at(lesson), len(progress_of(lesson).answered)
+    state = "✓ done" if answered == len(lesson.steps) else ""
     if left is not None:
-        answered = len(progress_of(lesson).answered)
         state = f"{answered} of {len(lesson.steps)} answered, go on at page {left}"
     st.button(
         f"{number}. {escape_markdown(lesson.title)}",

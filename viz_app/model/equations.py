@@ -82,7 +82,6 @@ def equations_of(selection: Selection, trace: Trace) -> Iterator[Equation]:
 def _of_positions(
     model: Description, positions: Floats | None, source: int, steps: int
 ) -> Iterator[Equation]:
-    """Yield the equation of the positional encodings, where there is one."""
     of_encoder, d_model = model.of("encoder").d_model, model.d_model
     half = d_model // 2
     shapes = f"{source} × {of_encoder:,} for the source, {steps} × {d_model:,} for the target."
@@ -154,7 +153,6 @@ def _of_embeddings(model: Description) -> Iterator[Equation]:
 
 
 def _input_formula(model: Description) -> str:
-    """Write what enters the first layer of a stack as LaTeX."""
     token = r"\sqrt{D}\,E_{id}" if model.scale_embeddings else "E_{id}"
     token = rf"\mathrm{{{norm_name(model)}}}({token})" if model.token_norm else token
     whole = token + " + PE_{pos}" * model.adds_positions

@@ -85,7 +85,6 @@ def show_input(selection: Selection, side: TraceSide) -> None:
 
 
 def _formula(model: Description) -> str:
-    """Write as LaTeX what enters the first layer."""
     factor = rf"\sqrt{{{model.d_model}}}\," if model.scale_embeddings else ""
     added = r" + \mathrm{PE}(pos)" * model.adds_positions
     token = f"{factor}E_{{token}}"
@@ -98,7 +97,6 @@ def _formula(model: Description) -> str:
 
 
 def _notes(model: Description, side: TraceSide) -> dict[str, str]:
-    """Say of each map what it shows."""
     root = math.sqrt(model.d_model)
     scaled = f" times √D = √{model.d_model:,} = {root:.2f}" if model.scale_embeddings else ""
     normed = f"{norm_name(model)} of " * model.token_norm
@@ -119,7 +117,6 @@ def _notes(model: Description, side: TraceSide) -> dict[str, str]:
 
 
 def _lengths(model: Description, side: TraceSide) -> str:
-    """Say how long the rows of the maps are."""
     before, added, after = (
         float(np.linalg.norm(part, axis=-1).mean())
         for part in (side.embedding.tokens, side.embedding.positions, side.embedding.total)

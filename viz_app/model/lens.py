@@ -30,6 +30,25 @@ from headwise.viz_app.session.slices import NoteDone, in_slices
 from headwise.viz_app.session.view import change_view, control
 from headwise.viz_app.session.widgets import show_figure, show_heading
 
+_CAVEAT = (
+    "The unembedding was trained to read the last layer only. What an inner layer holds in other "
+    "directions is unreadable here and yet of use to later layers: a wrong token does not mean "
+    "that nothing is known."
+)
+_POST_NORM_CAVEAT = (
+    " All the more in this run, with its norm after each sublayer: every layer scales and shifts "
+    "the stream again, there is no norm at the end that all could share, and what an inner layer "
+    "holds was never meant for the unembedding."
+)
+_NOTE = (
+    "The largest |x| among the D numbers that a token has in the stream, over the median |x| of "
+    "all numbers of that layer (massive activations: Sun et al. 2024). A large number is no proof "
+    "that anything reads it: norms divide by the size of the whole, and a later layer may not look."
+)
+"""What the maps show, and what they cannot tell."""
+_MOST = 24
+"""Checkpoints of the table; of more, some that are spread evenly."""
+
 
 def show_lens(selection: Selection, trace: Trace) -> None:
     """Draw a table with a row for each step and a column for each layer; below it, outliers."""
@@ -66,24 +85,6 @@ def show_lens(selection: Selection, trace: Trace) -> None:
             )
         )
     _show_stream_sizes(selection, trace)
-
-
-_CAVEAT = (
-    "The unembedding was trained to read the last layer only. What an inner layer holds in other "
-    "directions is unreadable here and yet of use to later layers: a wrong token does not mean "
-    "that nothing is known."
-)
-_POST_NORM_CAVEAT = (
-    " All the more in this run, with its norm after each sublayer: every layer scales and shifts "
-    "the stream again, there is no norm at the end that all could share, and what an inner layer "
-    "holds was never meant for the unembedding."
-)
-_NOTE = (
-    "The largest |x| among the D numbers that a token has in the stream, over the median |x| of "
-    "all numbers of that layer (massive activations: Sun et al. 2024). A large number is no proof "
-    "that anything reads it: norms divide by the size of the whole, and a later layer may not look."
-)
-"""What the maps show, and what they cannot tell."""
 
 
 def _show_stream_sizes(selection: Selection, trace: Trace) -> None:
@@ -133,10 +134,6 @@ def _say(found: LargestNumbers, layers: list[str], labels: list[str], stream: Fl
     )
 
 
-_MOST = 24
-"""Checkpoints of the table; of more, some that are spread evenly."""
-
-
 @panel("decoder_lens")
 def show_decoder_lens(selection: Selection, trace: Trace) -> None:
     """Draw the translation from the encoder's embedding and from each layer, as far as it is."""
@@ -173,7 +170,6 @@ def show_decoder_lens(selection: Selection, trace: Trace) -> None:
 def _translate(
     run: Run, steps: Sequence[int], texts: tuple[str, ...], layers: int, note_done: NoteDone
 ) -> None:
-    """Translate from each layer at each checkpoint."""
     for place, step in enumerate(steps):
         for layer in range(layers):
             decoder_lens_of(run, step, texts, layer)

@@ -37,6 +37,7 @@ CONSEQUENCES = {
     "that the model used.",
 }
 """Name of a check → what it would mean if it failed."""
+TokenIds = tuple[int, ...]
 
 
 def show_masks(selection: Selection, trace: Trace) -> None:
@@ -130,9 +131,6 @@ def _line(check: Check) -> str:
     off = f"off by at most {most}; allowed is {allowed}"
     consequence = escape_markdown(CONSEQUENCES.get(check.name, ""))
     return f"- {sign} **{escape_markdown(check.name)}**: {off}. {consequence}".rstrip()
-
-
-TokenIds = tuple[int, ...]
 
 
 def batch_of_lengths(

@@ -66,7 +66,6 @@ def show_similar(selection: Selection, side: TraceSide) -> None:
 
 @panel("similarity")
 def _show_similarity(selection: Selection, side: TraceSide) -> None:
-    """Draw the cosines of the sentence's tokens, of their embeddings or after a layer."""
     layers = len(side.stream) - 1
     names = {"tokens": "embeddings"}
     if side.embedding.positions is not None:
@@ -108,7 +107,6 @@ def _show_similarity(selection: Selection, side: TraceSide) -> None:
 
 @panel("neighbours")
 def _show_neighbours(selection: Selection, side: TraceSide) -> None:
-    """Draw the tokens nearest to a chosen one."""
     vocabulary = vocabulary_of(selection, side.name)
     show_heading(
         "Nearest neighbours of a token",
@@ -185,19 +183,14 @@ def _show_neighbours(selection: Selection, side: TraceSide) -> None:
 
 
 def _occurrences(vocabulary: SideVocabulary, id: int) -> str:
-    source, target = int(vocabulary.source[id]), int(vocabulary.target[id])
-    if vocabulary.shared:
-        return f"{_times(source)} on the source side and {_times(target)} on the target side"
-    return _times(source + target)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
+    counts = [int(of[id]) for of in (vocabulary.source, vocabulary.target)]
+    each = counts if vocabulary.shared else [sum(counts)]
+    said = ["once" if count == 1 else f"{count:,} times" for count in each]
+    return " on the source side and ".join(said) + " on the target side" * vocabulary.shared
 
 
 @panel("pairs")
 def _show_pairs(selection: Selection, side: TraceSide) -> None:
-    """List the most similar pairs of tokens of the vocabulary."""
     vocabulary = vocabulary_of(selection, side.name)
     show_heading(
         "Most similar pairs of the vocabulary",

@@ -79,7 +79,6 @@ def _length(side: TraceSide) -> int:
 
 
 def _show_encodings(selection: Selection, side: TraceSide, order: Order) -> None:
-    """Draw the map of positions and dimensions."""
     d_model, used, length = selection.run.description.d_model, len(side.tokens), _length(side)
     encoded = encodings(np.arange(length), d_model, order)
     figure = encoding_map(encoded, used=used, theme=selection.theme)
@@ -99,7 +98,6 @@ def _show_encodings(selection: Selection, side: TraceSide, order: Order) -> None
 
 @panel("waves")
 def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
-    """Draw some dimensions as waves, with their formulas."""
     d_model, length = selection.run.description.d_model, _length(side)
     show_heading(
         "Some dimensions as waves",
@@ -147,7 +145,6 @@ def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
 
 @panel("two_positions")
 def _show_two(selection: Selection, side: TraceSide, order: Order) -> None:
-    """Draw two positions over all dimensions, and say in numbers how they differ."""
     d_model, length = selection.run.description.d_model, _length(side)
     show_heading(
         "Two positions side by side",
@@ -186,7 +183,6 @@ def _show_two(selection: Selection, side: TraceSide, order: Order) -> None:
 
 
 def _show_distances(selection: Selection, side: TraceSide, order: Order) -> None:
-    """Draw the dot product of two encodings by the distance of their positions."""
     d_model, length = selection.run.description.d_model, _length(side)
     off = largest_deviation(encodings(np.arange(length), d_model, order))
     show_heading(
@@ -237,7 +233,6 @@ def _show_recorded(selection: Selection, side: TraceSide, recorded: Floats) -> N
 def _show_rotary(
     selection: Selection, _: TraceSide, kind: Kind, attention: AttentionSublayer
 ) -> None:
-    """Draw the angles by which queries and keys of self-attention are turned."""
     show_heading("Rotary positions")
     if attention.rotation is None:
         st.caption("This sentence has no record of it.")
@@ -306,6 +301,5 @@ def _show_relative(
 
 
 def _link_to_scores(kind: Kind) -> None:
-    """Draw the way to where positions are seen in scores."""
     label = "See it in the scores on Inside a head"
     show_link(label, "inside", key="open_inside", inside="scores", kind=kind)

@@ -76,21 +76,17 @@ def show_projection(selection: Selection, side: TraceSide) -> None:
     )
     missing = [id for id in dict.fromkeys([*searched, *side.tokens.ids]) if id not in places]
     if missing:
-        names = " ".join(vocabulary.labels[id] for id in missing[:_MOST_MARKED])
+        names = escape_markdown(" ".join(vocabulary.labels[id] for id in missing[:_MOST_MARKED]))
         more = len(missing) - _MOST_MARKED
         which = f"{number:,} most frequent" if vocabulary.counted else f"first {number:,}"
-        note += (
-            f" Not among the {which}, and not drawn: {escape_markdown(names)}"
-            + (f" and {more} more" if more > 0 else "")
-            + "."
-        )
+        names += f" and {more} more" if more > 0 else ""
+        note += f" Not among the {which}, and not drawn: {names}."
     st.caption(f"Of {vocabulary.name}. {note}")
 
 
 def _choose(
     selection: Selection, vocabulary: SideVocabulary
 ) -> tuple[Method, Colour, int, list[int]]:
-    """Ask how the vocabulary is drawn, how many of its tokens, and which are looked for."""
     with st.container(horizontal=True, gap="small"):
         method: Method = choose_one(
             "By",

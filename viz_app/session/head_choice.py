@@ -66,14 +66,7 @@ def choose_units(*, show_label: bool = True, on_change: Callable[[], None] = lam
 
 def map_arguments(grid: Grid, theme: Theme) -> dict[str, Any]:
     """Return the arguments that all maps of a grid are drawn with."""
-    return {
-        "rows": grid.rows,
-        "columns": grid.columns,
-        "row_title": grid.row_title,
-        "column_title": grid.column_title,
-        "theme": theme,
-        "allowed": grid.allowed,
-    }
+    return grid.axes | {"theme": theme}
 
 
 def token_axes(kind: Kind, grid: Grid) -> Axes:

@@ -19,6 +19,7 @@ from headwise.viz_app.session.widgets import choose_one
 Result = TypeVar("Result")
 _FIRST = 0.3
 """Seconds after which the first checkpoints are drawn, while others are computed."""
+_NAMES = {"newest": "newest checkpoint's output", "reference": "reference", "own": "your own"}
 
 
 def has_several(run: Run, to: str) -> bool:
@@ -72,9 +73,6 @@ def say_left_out(problems: Mapping[int, str]) -> None:
     """Say at which steps nothing could be computed, and why."""
     for step, problem in problems.items():
         st.warning(f"Step {step:,} is left out: {problem}")
-
-
-_NAMES = {"newest": "newest checkpoint's output", "reference": "reference", "own": "your own"}
 
 
 @dataclass(frozen=True)

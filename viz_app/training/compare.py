@@ -18,8 +18,6 @@ from headwise.viz_app.analysis.attention import (
     head_distances,
     max_pool,
     pool_differences,
-    pool_labels,
-    pool_mask,
 )
 from headwise.viz_app.analysis.grid import Grid, GridOptions, Units, make_grid
 from headwise.viz_app.analysis.head_ranking import rank_heads
@@ -34,7 +32,6 @@ from headwise.viz_app.session.head_choice import (
     choose_head,
     choose_units,
     head_label,
-    map_arguments,
 )
 from headwise.viz_app.session.inspector import inspecting
 from headwise.viz_app.session.markdown import escape_markdown
@@ -50,6 +47,14 @@ from headwise.viz_app.session.widgets import (
     show_link,
 )
 from headwise.viz_app.training.checkpoints import choose_shared_target, same_tokenizers
+
+_PANEL = "differences"
+_MOST_CELLS = 40
+"""Cells a side of each head in the picture of all heads."""
+_WIDTH = 530
+"""Pixels that the large map has in a window of 1,280."""
+_MOST_NAMED = 5
+"""Most heads that are listed."""
 
 
 def show_compare(selection: Selection) -> None:
@@ -136,18 +141,8 @@ def _choose_other(selection: Selection) -> tuple[Run, int] | None:
 
 
 def _same_languages(a: Run, b: Run) -> bool:
-    """Return whether two runs are of the same languages, as far as these are known."""
     languages = (a.source_language, b.source_language), (a.target_language, b.target_language)
     return all(one == other or not one or not other for one, other in languages)
-
-
-_PANEL = "differences"
-_MOST_CELLS = 40
-"""Cells a side of each head in the picture of all heads."""
-_WIDTH = 530
-"""Pixels that the large map has in a window of 1,280."""
-_MOST_NAMED = 5
-"""Most heads that are listed."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +260,6 @@ def _choose_other_head(pair: _Pair, head: Head) -> Head:
 
 
 def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
-    """Draw how far apart the two are in each head, and name the heads that are farthest."""
     if not pair.same_shapes:
         (layers, heads), (other_layers, other_heads) = (
             side.trace.shapes[selected.kind] for side in (pair.a, pair.b)
@@ -307,7 +301,6 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
 
 
 def _show_overview(selection: Selection, pair: _Pair, head: Head, shown: str) -> None:
-    """Draw all heads of the chosen kind, a small map each."""
     kind, signed = head.kind, shown == "B − A"
     if signed and not pair.same_shapes:
         st.caption("A and B differ in layers and heads: there is no difference of all of them.")
@@ -322,12 +315,10 @@ def _show_overview(selection: Selection, pair: _Pair, head: Head, shown: str) ->
     show_figure(
         mosaic(
             maps,
-            rows=pool_labels(grid.rows, _MOST_CELLS),
-            columns=pool_labels(grid.columns, _MOST_CELLS),
             theme=selection.theme,
-            allowed=pool_mask(grid.allowed, _MOST_CELLS),
             selected=(head.layer, head.head) if shown != "B" else None,
             signed=signed,
+            **grid.pooled(_MOST_CELLS),
         ),
         key="overview-mosaic",
         alt=f"{KIND_NAMES[kind]} attention of all heads, {shown}: {maps.shape[0]} layers from the "
@@ -343,7 +334,7 @@ def _show_overview(selection: Selection, pair: _Pair, head: Head, shown: str) ->
 def _show_large(selection: Selection, pair: _Pair, head: Head, other: Head, shown: str) -> None:
     """Draw the chosen head's map of A or of B, or where B has more weight and where less."""
     grid = pair.grids(head.kind)[shown == "B"]
-    arguments = map_arguments(grid, selection.theme) | {"width": _WIDTH, "square": True}
+    arguments = grid.axes | {"theme": selection.theme, "width": _WIDTH, "square": True}
     a, b = pair.maps(head.kind)
     of = other if shown == "B" else head
     name, file = head_label(of), f"{of.kind}-layer{of.layer + 1}-head{of.head + 1}"

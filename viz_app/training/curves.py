@@ -193,13 +193,10 @@ def _make_curves(
 
 
 def _go_to_clicked() -> None:
-    """Select the checkpoint whose mark was clicked, and its run."""
-    clicked = clicked_value("curves")
-    if clicked is None:
-        return
-    step, name = clicked.split(",", 1)
-    folder = served_models().get(name)
-    use_step(int(step), steps_in(folder) if folder is not None else [], run=name)
+    if (clicked := clicked_value("curves")) is not None:
+        step, name = clicked.split(",", 1)
+        folder = served_models().get(name)
+        use_step(int(step), steps_in(folder) if folder is not None else [], run=name)
 
 
 def _notes(selection: Selection, runs: list[RunCurves]) -> list[str]:
@@ -243,7 +240,6 @@ def _notes(selection: Selection, runs: list[RunCurves]) -> list[str]:
 
 
 def _explained(runs: list[RunCurves], *, log_steps: bool) -> list[str]:
-    """Say what the curves measure."""
     notes = []
     if any(len(run.curves["train_sample_loss"]) for run in runs):
         notes.append(
@@ -304,15 +300,15 @@ def _references(name: str) -> str:
 def _alt(runs: list[RunCurves], selection: Selection) -> str:
     parts = []
     for run in runs:
-        said = []
-        for name, word in (
-            ("train_sample_loss", "loss of a sample of the training pairs"),
-            ("valid_loss", "valid loss"),
-            ("train_loss", f"loss of {run.batches},"),
-        ):
-            curve = run.curves[name]
-            if len(curve):
-                said.append(f"{word} from {curve.values[0]:.2f} to {curve.values[-1]:.2f}")
+        said = [
+            f"{word} from {curve.values[0]:.2f} to {curve.values[-1]:.2f}"
+            for name, word in (
+                ("train_sample_loss", "loss of a sample of the training pairs"),
+                ("valid_loss", "valid loss"),
+                ("train_loss", f"loss of {run.batches},"),
+            )
+            if len(curve := run.curves[name])
+        ]
         for name, word in (("bleu", "BLEU"), ("chrf", "chrF")):
             curve = run.curves[name]
             if len(curve):
@@ -330,10 +326,10 @@ def _alt(runs: list[RunCurves], selection: Selection) -> str:
         for name in sorted(run.curves.keys() - KNOWN)[:MOST_OWN]:
             said.append(f"{name} {run.curves[name].values[-1]:.4g}")
         last = max(int(curve.steps[-1]) for curve in run.curves.values() if len(curve))
-        onset = run.overfitting
-        suffix = f"; overfitting from step {onset.step:,}" if onset is not None else ""
-        suffix += f"; {run.change}" if run.change is not None else ""
-        parts.append(f"{run.name}, to step {last:,}: {', '.join(said)}{suffix}")
+        told = f"{run.name}, to step {last:,}: {', '.join(said)}"
+        if run.overfitting is not None:
+            told += f"; overfitting from step {run.overfitting.step:,}"
+        parts.append(told + (f"; {run.change}" if run.change is not None else ""))
     return (
         f"{', '.join(panel.title for panel in drawn_panels(runs))} over the steps of training; a "
         f"vertical line at step {selection.step:,}. {'. '.join(parts)}."

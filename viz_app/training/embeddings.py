@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import streamlit as st
@@ -48,7 +48,6 @@ def show_embeddings(selection: Selection) -> None:
 
 @panel("followed")
 def _show_followed(selection: Selection) -> None:
-    """Draw how similar some tokens are at each checkpoint, or the vocabulary as it moves."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         followed = choose_one(
             "Followed",
@@ -73,8 +72,8 @@ def _show_followed(selection: Selection) -> None:
     draw(selection, vocabulary, chosen)
 
 
-def _show_pairs(selection: Selection, vocabulary: SideVocabulary, chosen: Sequence[int]) -> None:
-    run, steps, unique = selection.run, selection.steps(), tuple(dict.fromkeys(chosen))
+def _show_pairs(selection: Selection, vocabulary: SideVocabulary, ids: Sequence[int]) -> None:
+    run, steps, unique = selection.run, selection.steps(), tuple(dict.fromkeys(ids))
     lines = st.container()
     found, problems = at_each(
         selection,
@@ -84,67 +83,35 @@ def _show_pairs(selection: Selection, vocabulary: SideVocabulary, chosen: Sequen
     )
     with lines:
         say_left_out(problems)
-        if selection.step in found:
-            _show_pair_cosines(selection, vocabulary, chosen, found)
+        pairs = all_pairs(ids)
+        if selection.step in found and not pairs:
+            st.info("Choose two tokens or more.")
+        elif selection.step in found:
+            there = [*found]
+            names = [" ~ ".join(vocabulary.labels[id] for id in pair) for pair in pairs]
+            cosines = pair_cosines([*found.values()], all_pairs(range(len(unique))))
+            ends = "; ".join(
+                f"{name} from {first:.2f} to {last:.2f}"
+                for name, first, last in zip(names, cosines[0], cosines[-1], strict=True)
+            )
+            figure = named_lines(
+                cosines,
+                steps=there,
+                names=names,
+                title="cosine",
+                theme=selection.theme,
+                marked=there.index(selection.step),
+            )
+            alt = f"Cosines of embeddings from step {there[0]:,} to {there[-1]:,}: {ends}"
+            show_figure(figure, key="pair_lines", alt=alt)
+            untrained = there[0] == 0 and run.config is not None
+            chance = " At step 0 it is as chance had it, near 0." * untrained
+            st.caption(
+                f"Cosine of the embeddings of two tokens, in {vocabulary.name}.",
+                help=f"It is 1 for the same direction.{chance} Checkpoints are evenly spaced; the "
+                "vertical line is at the one in use.",
+            )
         selection.say_steps(steps)
-
-
-def _show_moving(selection: Selection, vocabulary: SideVocabulary, chosen: Sequence[int]) -> None:
-    cloud, steps = st.container(), selection.steps()
-    number, frame = _choose_frame(vocabulary, steps)
-    ids = most_frequent(vocabulary.counts, number)
-    found, problems = at_each(
-        selection,
-        lambda step: _moved(selection, vocabulary, ids, step=step, frame=frame),
-        first=[selection.step, frame, steps[0]],
-        key="followed",
-    )
-    with cloud:
-        say_left_out(problems)
-        if found:
-            _, plane = found[max(found)]
-            points = {step: at for step, (at, _) in found.items()}
-            _show_movement(selection, vocabulary, chosen, ids, points, plane, frame)
-        selection.say_steps(steps)
-
-
-def _show_pair_cosines(
-    selection: Selection,
-    vocabulary: SideVocabulary,
-    ids: Sequence[int],
-    embeddings: Mapping[int, Floats],
-) -> None:
-    """Draw the cosines of the embeddings of some tokens, by step."""
-    pairs, places = all_pairs(ids), {id: place for place, id in enumerate(dict.fromkeys(ids))}
-    if not pairs:
-        st.info("Choose two tokens or more.")
-        return
-    steps = [*embeddings]
-    cosines = pair_cosines([*embeddings.values()], all_pairs(range(len(places))))
-    names = [" ~ ".join(vocabulary.labels[id] for id in pair) for pair in pairs]
-    ends = "; ".join(
-        f"{name} from {first:.2f} to {last:.2f}"
-        for name, first, last in zip(names, cosines[0], cosines[-1], strict=True)
-    )
-    show_figure(
-        named_lines(
-            cosines,
-            steps=steps,
-            names=names,
-            title="cosine",
-            theme=selection.theme,
-            marked=steps.index(selection.step),
-        ),
-        key="pair_lines",
-        alt=f"Cosines of embeddings from step {steps[0]:,} to {steps[-1]:,}: {ends}",
-    )
-    untrained = steps[0] == 0 and selection.run.config is not None
-    chance = " At step 0 it is as chance had it, near 0." * untrained
-    st.caption(
-        f"Cosine of the embeddings of two tokens, in {vocabulary.name}.",
-        help=f"It is 1 for the same direction.{chance} Checkpoints are evenly spaced; the vertical "
-        "line is at the one in use.",
-    )
 
 
 def _tokens(selection: Selection, side: Side) -> tuple[SideVocabulary, list[int]]:
@@ -164,8 +131,8 @@ def _tokens(selection: Selection, side: Side) -> tuple[SideVocabulary, list[int]
     )
 
 
-def _choose_frame(vocabulary: SideVocabulary, steps: Sequence[int]) -> tuple[int, int]:
-    """Ask how many tokens are drawn, and in the plane of which checkpoint."""
+def _show_moving(selection: Selection, vocabulary: SideVocabulary, marked: Sequence[int]) -> None:
+    run, steps, above = selection.run, selection.steps(), st.container()
     left, right = st.columns(2, gap="medium")
     number = choose_number(left, vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="moving_number")
     with right:
@@ -179,43 +146,42 @@ def _choose_frame(vocabulary: SideVocabulary, steps: Sequence[int]) -> tuple[int
             "embeddings. Those of the others are first turned onto them as a whole (orthogonal "
             r"Procrustes): $\min_R \lVert X R - Y \rVert$ with $R^\top R = I$.",
         )
-    return number, frame
-
-
-def _show_movement(
-    selection: Selection,
-    vocabulary: SideVocabulary,
-    marked: Sequence[int],
-    ids: NDArray[np.int64],
-    points: Mapping[int, Floats],
-    plane: Components,
-    frame: int,
-) -> None:
-    """Draw the vocabulary of every checkpoint, by step, in the plane of one of them."""
-    run = selection.run
-    places = {int(id): place for place, id in enumerate(ids)}
-    scatter(
-        cloud_of(vocabulary, ids, points[max(points)]),
-        sentence=[],
-        searched=[places[id] for id in marked if id in places],
-        content_id=f"{weights_of(run, frame).sha256} {vocabulary.table_side} {len(ids)}",
-        theme=selection.theme,
-        name=f"headwise-{run.name}-{vocabulary.side}-moving",
-        key="moving",
-        frames=Frames([f"step {step:,}" for step in points], np.stack([*points.values()])),
+    ids = most_frequent(vocabulary.counts, number)
+    found, problems = at_each(
+        selection,
+        lambda step: _moved(selection, vocabulary, ids, step=step, frame=frame),
+        first=[selection.step, frame, steps[0]],
+        key="followed",
     )
-    first, second = (f"{share:.1%}" for share in plane.shares)
-    missing = [vocabulary.labels[id] for id in marked if id not in places]
-    away = (
-        f" Not among these {len(ids):,}: {escape_markdown(' '.join(missing))}." if missing else ""
-    )
-    st.caption(
-        f"The way of the tokens chosen above, in the plane of step {frame:,}.{away}",
-        help=f"The two directions of this plane have {first} and {second} of the variance of its "
-        "checkpoint. All others are turned onto it as a whole; distances between tokens are as "
-        "they were. Between two checkpoints the way is drawn straight: what happened there is not "
-        "known.",
-    )
+    with above:
+        say_left_out(problems)
+        if found:
+            newest, plane = found[max(found)]
+            places = {int(id): place for place, id in enumerate(ids)}
+            scatter(
+                cloud_of(vocabulary, ids, newest),
+                sentence=[],
+                searched=[places[id] for id in marked if id in places],
+                content_id=f"{weights_of(run, frame).sha256} {vocabulary.table_side} {len(ids)}",
+                theme=selection.theme,
+                name=f"headwise-{run.name}-{vocabulary.side}-moving",
+                key="moving",
+                frames=Frames(
+                    [f"step {step:,}" for step in found],
+                    np.stack([points for points, _ in found.values()]),
+                ),
+            )
+            first, second = (f"{share:.1%}" for share in plane.shares)
+            missing = " ".join(vocabulary.labels[id] for id in marked if id not in places)
+            away = f" Not among these {len(ids):,}: {escape_markdown(missing)}." * bool(missing)
+            st.caption(
+                f"The way of the tokens chosen above, in the plane of step {frame:,}.{away}",
+                help=f"The two directions of this plane have {first} and {second} of the variance "
+                "of its checkpoint. All others are turned onto it as a whole; distances between "
+                "tokens are as they were. Between two checkpoints the way is drawn straight: what "
+                "happened there is not known.",
+            )
+        selection.say_steps(steps)
 
 
 def _moved(

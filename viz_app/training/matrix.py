@@ -98,10 +98,10 @@ def _show_panel(
                 _show_history(selection, whole, steps, head)
                 _show_lines(selection, whole, steps, head, name)
         with picture:
-            _show_cells(selection, by_step, steps, name, head, order)
+            _show_measure(selection, by_step, steps, name, head, order)
 
 
-def _show_cells(
+def _show_measure(
     selection: Selection,
     by_step: Mapping[int, Measures],
     steps: Sequence[int],
@@ -154,22 +154,14 @@ def _show_lines(
     over_steps = [
         head_values(by_step[step].values, head) if step in by_step else {} for step in steps
     ]
-    lines = {
-        name: [values.get(name, np.nan) for values in over_steps]
-        for name in (*MEASURES, *own_measures(by_step.values()))
-        if measure_description(name, selection.run, by_step.values()).range == "share"
-    }
-    highest = {
-        name: max(values, key=lambda v: -1.0 if np.isnan(v) else v)
-        for name, values in lines.items()
-    }
-    known = [name for name in lines if not np.isnan(highest[name])]
-    known.sort(key=lambda name: (name != first, -highest[name]))
-    names = {
-        name: measure_description(name, selection.run, by_step.values()).name
-        for name in known[:_MOST_LINES]
-    }
-    shown = {names[name]: lines[name] for name in names}
+    names, lines, highest = dict[str, str](), dict[str, list[float]](), dict[str, float]()
+    for name in (*MEASURES, *own_measures(by_step.values())):
+        about = measure_description(name, selection.run, by_step.values())
+        values = [each.get(name, np.nan) for each in over_steps]
+        if about.range == "share" and not np.isnan(values).all():
+            names[name], lines[name], highest[name] = about.name, values, np.nanmax(values)
+    order = sorted(lines, key=lambda name: (name != first, -highest[name]))
+    shown = {names[name]: lines[name] for name in order[:_MOST_LINES]}
     if not shown:
         return
     title = f"{head_label(head)} over training"
@@ -224,7 +216,6 @@ def _told(
     """
     form = DESCRIBED[name].form
     values = {step: head_values(of.values, head)[name] for step, of in measured.items()}
-
     errors = {step: error_of(of, name, head) for step, of in measured.items()}
 
     def at(step: int) -> str:

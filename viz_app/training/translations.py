@@ -25,7 +25,11 @@ def show_translations(selection: Selection) -> None:
     """Draw one sentence at all checkpoints, the person's own at first, or samples at one."""
     own, rows = selection.text.strip(), list[LogRow]()
     with show_user_errors():
-        rows = _samples(selection)
+        rows = [
+            row
+            for row in log_of(selection.run.folder, "samples.jsonl")
+            if all(isinstance(row.get(name), str) for name in ("source", "translation"))
+        ]
         if not rows:
             st.caption(
                 "No sentence of the training's own has been translated yet."
@@ -68,20 +72,11 @@ def _choose(own: str, samples: Sequence[str]) -> tuple[str, str]:
         )
 
 
-def _samples(selection: Selection) -> list[LogRow]:
-    """Return the rows of the log that have a source and a translation."""
-    rows = log_of(selection.run.folder, "samples.jsonl")
-    return [
-        row for row in rows if all(isinstance(row.get(n), str) for n in ("source", "translation"))
-    ]
-
-
 def _show_sentence(selection: Selection, rows: Sequence[LogRow]) -> None:
-    """Draw the translations of a sample sentence at each step."""
     reference = _reference(rows[-1])
     lines: dict[int, Sequence[Cell]] = {
         row["step"]: [_translation(selection, row["translation"], reference), _score(score)]
-        for row, score in zip(rows, _scores(rows), strict=True)
+        for row, score in zip(rows, _chrf_of(rows), strict=True)
     }
     titles = ["translation", "chrF"]
     if reference:
@@ -92,7 +87,6 @@ def _show_sentence(selection: Selection, rows: Sequence[LogRow]) -> None:
 
 
 def _show_step(selection: Selection, rows: Sequence[LogRow]) -> None:
-    """Draw the translations of all sample sentences at the selected step."""
     if not rows:
         st.info(f"There are no translations of step {selection.step:,} in the log.")
         return
@@ -107,7 +101,7 @@ def _show_step(selection: Selection, rows: Sequence[LogRow]) -> None:
                 _score(score),
             ),
         )
-        for row, score in zip(rows, _scores(rows), strict=True)
+        for row, score in zip(rows, _chrf_of(rows), strict=True)
     ]
     row_table(
         ["source", "reference", f"translation at step {selection.step:,}", "chrF"],
@@ -125,7 +119,7 @@ def _reference(row: LogRow) -> str:
     return reference if isinstance(reference, str) else ""
 
 
-def _scores(rows: Sequence[LogRow]) -> Sequence[float | None]:
+def _chrf_of(rows: Sequence[LogRow]) -> Sequence[float | None]:
     return _chrf(tuple((row["translation"], _reference(row)) for row in rows))
 
 
@@ -146,7 +140,6 @@ def _chrf(pairs: tuple[tuple[str, str], ...]) -> Sequence[float | None]:
 
 @panel("own_translations")
 def _show_own(selection: Selection, known_reference: str) -> None:
-    """Draw the translations of the frame's sentence by all checkpoints."""
     table, steps = st.container(), selection.steps()
     typed = st.text_input(
         "Reference, if there is one",
@@ -191,23 +184,18 @@ def _show_own(selection: Selection, known_reference: str) -> None:
         f"log-probabilities over its tokens, {end} included, in nats, and their mean. ✓ marks the "
         "reference to the letter.",
     )
-    if len(lines) > 1:
+    others = [step for step in run.steps() if step != selection.step]
+    if others:
+        # The checkpoint before the selected one, or after the first.
+        beside = max((step for step in others if step < selection.step), default=others[0])
         st.button(
             f"Compare step {selection.step:,} with another",
             key="to_compare",
             icon=":material/compare_arrows:",
-            on_click=lambda: _compare_with_the_step_before(selection),
+            on_click=lambda: change_view(WHOLE_PAGE, training="compare", other_step=beside),
         )
     for problem in problems.values():
         st.error(problem)
-
-
-def _compare_with_the_step_before(selection: Selection) -> None:
-    """Open the comparison with the checkpoint before the selected one, or after the first."""
-    others = [step for step in selection.run.steps() if step != selection.step]
-    before = [step for step in others if step < selection.step]
-    other = before[-1] if before else next(iter(others), None)
-    change_view(WHOLE_PAGE, training="compare", other_step=other)
 
 
 def _translation(selection: Selection, text: str, reference: str) -> MarkedText:

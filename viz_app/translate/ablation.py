@@ -52,6 +52,17 @@ from headwise.viz_app.session.widgets import (
 )
 from headwise.viz_app.translate.shown_map import HEAD_PANELS, shown_head
 
+_TELLS = {
+    "zero": f"{OFF_NOTE} Zero also takes away what the head says of every sentence.",
+    "mean": "In place of its output stands its mean over the corpus that was measured (Wang et al. "
+    "2022), so that only what it says of this sentence is lost.",
+}
+_FIRST = 3
+_TARGET_NOTES = {
+    False: "The target is the model's own translation, which may be wrong.",
+    True: "The target is your translation.",
+}
+
 
 def show_ablation(selection: Selection, trace: Trace) -> None:
     """Ask for heads to switch off, and rank all heads by their cost."""
@@ -108,20 +119,7 @@ def _show_translation_without(selection: Selection, trace: Trace, turned: Turned
     )
 
 
-_TELLS = {
-    "zero": f"{OFF_NOTE} Zero also takes away what the head says of every sentence.",
-    "mean": "In place of its output stands its mean over the corpus that was measured (Wang et al. "
-    "2022), so that only what it says of this sentence is lost.",
-}
-_FIRST = 3
-_TARGET_NOTES = {
-    False: "The target is the model's own translation, which may be wrong.",
-    True: "The target is your translation.",
-}
-
-
 def _show_ranking(selection: Selection, trace: Trace) -> None:
-    """Ask for what heads are ranked by, and rank them."""
     if not st.toggle(
         "Rank all heads",
         help="By what the translation above loses without each head alone, or by where the heads "
@@ -158,7 +156,6 @@ def _show_ranking(selection: Selection, trace: Trace) -> None:
 def _rank_by_look(
     selection: Selection, measured: MeasuredSentence, by: str, name: str
 ) -> list[tuple[Head, float]]:
-    """Draw a table of the heads by a measure of where they look in this sentence."""
     values, even = measured.values[by], measured.even[by]
     ranked = rank_heads(values, kinds=tuple(values))
     heads = {str(place): head for place, (head, _) in enumerate(ranked)}

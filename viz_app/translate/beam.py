@@ -59,7 +59,13 @@ def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
     while place >= 0:
         path.add(place)
         place = beam.tree[place].parent
-    first = _choose_first_step(max(node.step for node in beam.tree))
+    first, last = 0, max(node.step for node in beam.tree)
+    if last > _MOST_STEPS:
+        by = _MOST_STEPS // 2
+        latest = math.ceil((last - _MOST_STEPS) / by) * by
+        label = f"From position, of {last}"
+        usable = range(0, latest + 1, by).__contains__
+        first = st.slider(label, 0, latest, step=by, **control("tree_from", label, usable=usable))
     shown = [
         place for place, node in enumerate(beam.tree) if first <= node.step <= first + _MOST_STEPS
     ]
@@ -91,14 +97,3 @@ def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
         "dropped in grey. The way to the chosen hypothesis stands out. Rest the mouse on a "
         f"candidate for its log-probability and its score, the {SCORE}."
     )
-
-
-def _choose_first_step(last: int) -> int:
-    if last <= _MOST_STEPS:
-        return 0
-    by = _MOST_STEPS // 2
-    latest = math.ceil((last - _MOST_STEPS) / by) * by
-    label = f"From position, of {last}"
-    bound = control("tree_from", label, usable=range(0, latest + 1, by).__contains__)
-    first: int = st.slider(label, 0, latest, step=by, **bound)
-    return first

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import streamlit as st
 
 from headwise.model.interface import Kind
-from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
+from headwise.viz_app.analysis.attention import max_pool
 from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_label
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
@@ -124,16 +124,13 @@ def _choose_drawing(selection: Selection, *, compares: bool) -> tuple[_Style, Ce
 
 
 def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> None:
-    """Draw all heads in one picture, and below it the legend of all colours of the page."""
     kind, layer, head = shown.head
     maps = max_pool(grid.apply(weights_of(trace, kind, shown.cell_value)), MOST_CELLS)
     figure = mosaic(
         maps,
-        rows=pool_labels(grid.rows, MOST_CELLS),
-        columns=pool_labels(grid.columns, MOST_CELLS),
         theme=selection.theme,
-        allowed=pool_mask(grid.allowed, MOST_CELLS),
         selected=(layer, head) if shown.aggregate == "head" else None,
+        **grid.pooled(MOST_CELLS),
     )
     show_figure(
         figure,
@@ -235,7 +232,6 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
 
 
 def _note_on_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> str:
-    """Return sentences on what the map shows, and what its rows sum to."""
     whole = len(grid.columns) == len(grid.spans[1]) or grid.renormalised
     of_rows = " Rows sum to 1." * (shown.aggregate != "max" and whole)
     merged = selection.run.description.merged_attention and shown.head.kind != "encoder_self"

@@ -27,6 +27,12 @@ _JOINT_NOTE = (
     "Encoder self-attention bows out on the left, decoder self-attention on the right, "
     "cross-attention runs between. A row of the target is what it predicts ← what it consumed."
 )
+_JOINT_SIDES: dict[Kind, tuple[int, int]] = {
+    "encoder_self": (0, 0),
+    "decoder_self": (1, 1),
+    "cross": (1, 0),
+}
+"""Column of the queries and of the keys: the source is left, the target right."""
 
 
 def show_lines(
@@ -63,14 +69,6 @@ def show_lines(
         on_smallest=lambda weight: change_view(smallest_line=weight),
     )
     st.caption(_NOTE + (_JOINT_NOTE if joint else _SIDES_NOTE))
-
-
-_JOINT_SIDES: dict[Kind, tuple[int, int]] = {
-    "encoder_self": (0, 0),
-    "decoder_self": (1, 1),
-    "cross": (1, 0),
-}
-"""Column of the queries and of the keys: the source is left, the target right."""
 
 
 def _further(

@@ -13,7 +13,7 @@ from headwise.viz_app.analysis.attention import (
     most_on_punctuation,
 )
 from headwise.viz_app.analysis.grid import Grid, make_grid
-from headwise.viz_app.analysis.labels import next_token_label, token_labels
+from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.analysis.predictions import close_positions
 from headwise.viz_app.analysis.rollout import map_of_heads
 from headwise.viz_app.records.trace import Trace
@@ -21,13 +21,16 @@ from headwise.viz_app.session.head_choice import head_label
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.view import change_view, view
-from headwise.viz_app.session.vocabulary import special_tokens_of
+from headwise.viz_app.session.vocabulary import special_tokens_of, target_labels
 from headwise.viz_app.translate.shown_map import ShownMap
 from headwise.viz_app.translate.step import STEP_PANELS, alternatives, force
 
 _LEAST_SHOWN = 0.5
 """Smallest share of the weight that must be left without special tokens for a map not to look
 empty."""
+_MOST_TOKENS, _MOST_CLOSE = 5, 3
+_CLOSE = 0.1
+"""Two probabilities that differ by less are called close."""
 
 
 def show_head_line(shown: ShownMap, note: str) -> None:
@@ -105,7 +108,6 @@ def _why_it_looks_so(facts: MapFacts, grid: Grid) -> list[str]:
 
 
 def _show_checks(trace: Trace) -> None:
-    """Show whether the maps have the properties that every correct map has."""
     failed = [check for check in trace.checks if not check.passed]
     if failed:
         st.warning(
@@ -120,21 +122,17 @@ def _show_checks(trace: Trace) -> None:
         )
 
 
-_MOST_TOKENS, _MOST_CLOSE = 5, 3
-_CLOSE = 0.1
-"""Two probabilities that differ by less are called close."""
-
-
 def show_next_tokens(selection: Selection, trace: Trace) -> None:
     """Offer the likeliest tokens of the chosen position, and the positions that were close."""
     at = min(view().at, len(trace.consumed) - 1)
-    labels, ids = _labels(selection, trace, at), trace.predictions.top_ids[at].tolist()
+    ids = trace.predictions.top_ids[at][:_MOST_TOKENS].tolist()
+    labels = target_labels(selection.run, ids)
     names = {id: name for name, id in alternatives(trace, at, labels).items()}
     odds = np.exp(trace.predictions.top_log_probability[at])
     after = escape_markdown(token_labels(trace.consumed)[at])
     st.caption(f"Candidates after {after}: click one to force it")
     with st.container(horizontal=True, gap="small", key="next-tokens"):
-        for place, (id, label) in enumerate(zip(ids, labels, strict=False)):
+        for place, (id, label) in enumerate(zip(ids, labels, strict=True)):
             st.button(
                 f"{escape_markdown(label)} {odds[place]:.2f}",
                 key=f"next-token-{place}",
@@ -153,18 +151,12 @@ def show_next_tokens(selection: Selection, trace: Trace) -> None:
     )
     with st.container(horizontal=True, gap="small", key="close-positions"):
         for place in close[:_MOST_CLOSE]:
-            first, second, *_ = _labels(selection, trace, place)
+            ids = trace.predictions.top_ids[place][:2].tolist()
+            first, second = map(escape_markdown, target_labels(selection.run, ids))
             odds = np.exp(trace.predictions.top_log_probability[place][:2])
             st.button(
-                f"{place + 1}: {escape_markdown(first)} {odds[0]:.2f} or "
-                f"{escape_markdown(second)} {odds[1]:.2f}",
+                f"{place + 1}: {first} {odds[0]:.2f} or {second} {odds[1]:.2f}",
                 key=f"close-{place}",
                 type="tertiary",
                 on_click=lambda place=place: change_view(*STEP_PANELS, at=place, below="steps"),
             )
-
-
-def _labels(selection: Selection, trace: Trace, at: int) -> list[str]:
-    spaced = selection.run.tokenizers.target.kind == "bpe"
-    tokens = trace.top_tokens[at][:_MOST_TOKENS]
-    return [next_token_label(token, spaced=spaced) for token in tokens]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -43,7 +42,6 @@ from headwise.viz_app.translate.shown_map import chosen_grid_options
 from headwise.viz_app.translate.sinks.section import show_sinks
 from headwise.viz_app.translate.step import STEP_PANELS, show_step
 
-_Section = Literal["steps", "beam", "off", "sinks"]
 _WORDS_NOTE = "Words are in the maps only: above are tokens, and below them their words."
 
 
@@ -107,7 +105,6 @@ def _shared_target(
 
 
 def _show_translation(selection: Selection, target: Target, place: DeltaGenerator) -> Trace:
-    """Draw the translation, and below it the tokens of both sides."""
     run = selection.run
     trace = trace_of(run, selection.step, selection.text, target.ids)
     with place:
@@ -135,7 +132,6 @@ def _remarks(selection: Selection, trace: Trace) -> list[str]:
 
 
 def _describe(selection: Selection, trace: Trace, target: Target) -> str:
-    """Say how likely the target is."""
     total = total_log_probability(trace)
     said = (
         f"Log-probability of {target.description}: {total:.2f} nats, "
@@ -195,21 +191,21 @@ def _show_below(
         show_tree(selection, target.beam, target.hypothesis)
 
 
-def _choose_section(beam: Beam | None) -> _Section:
+def _choose_section(beam: Beam | None) -> str:
     """Ask for a section: at first that of which the link has choices."""
     own = view().translate
     turned = Turned(view().strengths)
     counts = {"off": len(turned.are_off), "turned": len(turned.strengths) - len(turned.are_off)}
     said = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
-    names: dict[_Section, str] = {
+    names = {
         "steps": "Generation",
         "beam": "Beam",
         "off": "Switch heads off, rank them" + f" ({said})" * bool(said),
         "sinks": "Attention sinks",
     }
-    section: _Section = choose_one(
+    section = choose_one(
         "Below the maps",
-        [name for name in get_args(_Section) if name != "beam" or beam is not None],
+        [name for name in names if name != "beam" or beam is not None],
         key="below",
         default="off" if turned or own.rank else "steps",
         format_func=names.__getitem__,

@@ -20,7 +20,7 @@ from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.figures.theme import Theme
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.session.caches import Run
-from headwise.viz_app.session.head_choice import chosen_head, map_arguments
+from headwise.viz_app.session.head_choice import chosen_head
 from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.state import CHOICES, chosen
 from headwise.viz_app.session.view import control, redraw_all, view
@@ -125,7 +125,7 @@ class ShownMap(NamedTuple):
 
 def large_map(grid: Grid, theme: Theme) -> dict[str, Any]:
     """Return the arguments that a large map of a grid is drawn with."""
-    return map_arguments(grid, theme) | {"width": _MAP_WIDTH, "square": True}
+    return grid.axes | {"theme": theme, "width": _MAP_WIDTH, "square": True}
 
 
 def choose_cells() -> CellValue:

@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
 from headwise.model.interface import Kind
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.formulas import output_formula
 from headwise.viz_app.analysis.grid import Grid
-from headwise.viz_app.analysis.labels import KIND_NAMES, next_token_label, token_labels
+from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
 from headwise.viz_app.analysis.predictions import entropy, sampled
 from headwise.viz_app.analysis.rollout import weights_of
 from headwise.viz_app.figures.bars import bar_chart
@@ -28,6 +27,7 @@ from headwise.viz_app.session.markdown import escape_markdown
 from headwise.viz_app.session.selection import Selection
 from headwise.viz_app.session.target import show_target, total_log_probability
 from headwise.viz_app.session.view import change_view, control, redraw_all, view
+from headwise.viz_app.session.vocabulary import target_labels
 from headwise.viz_app.session.widgets import (
     bring_if_asked,
     bring_into_view,
@@ -52,8 +52,7 @@ _MOST_BARS = 10
 def show_step(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid]) -> None:
     """Draw the likeliest tokens at one step of decoding, and the translation after another."""
     at = _choose_step(trace)
-    spaced = selection.run.tokenizers.target.kind == "bpe"
-    labels = [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
+    labels = target_labels(selection.run, trace.predictions.top_ids[at].tolist())
     others = alternatives(trace, at, labels)
     choice, chart = st.columns([2, 3], gap="large")
     with choice:
@@ -61,7 +60,7 @@ def show_step(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid]) ->
     with chart:
         _show_distribution(selection, trace, at, labels, others)
         _show_fork(selection, trace, at, others)
-        show_sampling(selection, trace, at)
+        _show_sampling(selection, trace, at)
     _show_rows(selection, trace, grids, at)
 
 
@@ -97,7 +96,6 @@ def _choose_step(trace: Trace) -> int:
 
 @st.fragment(run_every=_SECONDS)
 def _play() -> None:
-    """Go to the next step when it is time."""
     state = st.session_state
     # It also runs when the page is drawn for another reason.
     if time.monotonic() - state["played_at"] >= 0.9 * _SECONDS:
@@ -111,14 +109,8 @@ def _describe(selection: Selection, trace: Trace, at: int) -> None:
     predictions = trace.predictions
     st.caption("Written so far; framed: the new token")
     with st.container(key="loop"):
-        st.html(
-            token_row(
-                tokens,
-                theme=selection.theme,
-                selected=at + 1,
-                language=selection.run.target_language,
-            )
-        )
+        language = selection.run.target_language
+        st.html(token_row(tokens, theme=selection.theme, selected=at + 1, language=language))
     st.text(
         f"Probability of {tokens[-1]}: {np.exp(predictions.log_probability[at]):.3f}, "
         f"rank {predictions.rank[at]:,}\n"
@@ -142,17 +134,17 @@ def _show_distribution(
             force(at, names[ids[int(place)]])
 
     probabilities = np.exp(predictions.top_log_probability[at]).tolist()
+    clicks = [f"force {label} here" for label in labels]
+    if (place := ids.index(actual) if actual in ids else None) is not None:
+        clicks[place] = "the token of this target"
     show_figure(
         bar_chart(
             labels,
             probabilities,
             theme=selection.theme,
             written=[f"{p:.3f}" if p >= 0.0005 else f"{p:.0e}" for p in probabilities],
-            marked=ids.index(actual) if actual in ids else None,
-            clicks=[
-                "the token of this target" if id == actual else f"force {label} here"
-                for id, label in zip(ids, labels, strict=True)
-            ],
+            marked=place,
+            clicks=clicks,
         ),
         key="top_tokens",
         alt=f"The likeliest tokens at position {at + 1} and their probabilities, as bars",
@@ -169,7 +161,6 @@ def _show_distribution(
 
 
 def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], at: int) -> None:
-    """Draw the row of this step in the maps of all heads of the decoder."""
     kinds: tuple[Kind, ...] = ("cross", "decoder_self")
     for kind, place in zip(kinds, st.columns(2, gap="medium"), strict=True):
         with place:
@@ -264,8 +255,7 @@ def force(at: int, name: str, *panels: str) -> None:
     change_view(*panels, at=at, fork=name, below="steps")  # which ends the callback
 
 
-def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
-    """Ask for temperature, top-k and top-p, and draw what they make of the next token."""
+def _show_sampling(selection: Selection, trace: Trace, at: int) -> None:
     label = "Probabilities for sampling"
     if not st.toggle(
         label,
@@ -291,9 +281,10 @@ def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
         before = np.exp(log_probability.astype(np.float64))
         after = sampled(log_probability, temperature=temperature, top_k=top_k, top_p=top_p)
         ids = descending(log_probability)[:_MOST_BARS].tolist()
-        target = run.tokenizers.target
+        rarest = int(np.argmin(np.where(after > 0, after, np.inf)))
+        [rare] = target_labels(run, [rarest])
         figure = bar_chart(
-            [next_token_label(token, spaced=target.kind == "bpe") for token in target.tokens(ids)],
+            target_labels(run, ids),
             after[ids].tolist(),
             theme=selection.theme,
             written=[f"{after[id]:.3f}, was {before[id]:.3f}" for id in ids],
@@ -306,16 +297,8 @@ def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
         )
         st.caption(
             f"{(after > 0).sum():,} of {len(after):,} tokens can be drawn, the rarest "
-            f"{_rarest(selection, after)}. Entropy "
+            f"“{escape_markdown(rare)}” once in {1 / after[rarest]:,.0f}. Entropy "
             f"{entropy(after):.2f} nats, {entropy(before):.2f} without the settings. Scores are "
             "divided by the temperature; of the top k tokens the likeliest are kept whose "
             "probabilities sum to p; these are scaled to a sum of 1."
         )
-
-
-def _rarest(selection: Selection, probabilities: NDArray[np.float64]) -> str:
-    """Name the least probable token that can be drawn, and how often it is."""
-    rarest = int(np.argmin(np.where(probabilities > 0, probabilities, np.inf)))
-    target = selection.run.tokenizers.target
-    label = next_token_label(target.tokens([rarest])[0], spaced=target.kind == "bpe")
-    return f"“{escape_markdown(label)}” once in {1 / probabilities[rarest]:,.0f}"

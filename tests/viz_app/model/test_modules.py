@@ -131,14 +131,6 @@ def tree_of(model: Transformer, variant: Description) -> ModuleNode:
     )
 
 
-def test_tied_tensor_is_counted_once() -> None:
-    parameters = mark_tied_parameters(
-        [("a.weight", (5, 7), 1), ("b.weight", (5, 7), 1), ("b.bias", (5,), 2), ("c.w", (5, 7), 3)]
-    )
-    assert [p.shared_with for p in parameters] == [None, "a.weight", None, None]
-    assert [p.count for p in parameters] == [35, 0, 5, 35]
-
-
 def test_tree_has_modules_with_parameters_or_hook_points_in_order() -> None:
     names = ["", "z", "z.norm", "z.out", "z.dropout", "b", "b.hook", "empty", "empty.dropout"]
     points = [seen("b.hook"), seen("z.out")]

@@ -75,14 +75,9 @@ def test_a_choice_is_declared_by_one_record_and_of_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("off", "strengths"),
     [
-        (["cross.2.4"], [(Head("cross", 1, 3), 0.0)]),
         (
-            ["cross.2.4:1.5", "encoder_self.1.1", "cross.1.1:-1"],
-            [
-                (Head("cross", 1, 3), 1.5),
-                (Head("encoder_self", 0, 0), 0),
-                (Head("cross", 0, 0), -1),
-            ],
+            ["cross.2.4:1.5", "encoder_self.1.1"],
+            [(Head("cross", 1, 3), 1.5), (Head("encoder_self", 0, 0), 0)],
         ),
         (["cross.2.4:3.1"], None),
         (["cross.2.4:nan"], None),
@@ -173,7 +168,6 @@ def test_a_link_leaves_out_what_its_page_hides(page: str, own: dict[str, list[st
     [
         ("translate", {"column": "999"}, ["column=999| Marked token: nothing."]),
         ("translate", {"column": "2", "moving_frame": "0"}, []),
-        ("translate", {"run": "nowhere", "step": "7"}, ["run=nowhere| Run: tiny.", "step=7"]),
         (
             "translate",
             {"below": "steps", "sampling": "true", "temperature": "-1", "top_p": "nan"},

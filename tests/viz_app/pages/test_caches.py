@@ -287,9 +287,9 @@ def test_models_are_bounded_one_is_kept(run: TrainedRun, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("known", "bound", "expected"),
     [
-        pytest.param([60], cache.MODEL_BYTES, [60, 0], id="one ahead"),
-        pytest.param([], cache.MODEL_BYTES, [], id="weights that were not needed"),
-        pytest.param([60], 1, [60], id="no two models fit"),
+        ([60], cache.MODEL_BYTES, [60, 0]),  # one ahead
+        ([], cache.MODEL_BYTES, []),  # weights that were not needed
+        ([60], 1, [60]),  # no two models fit
     ],
 )
 def test_while_checkpoints_are_used_the_next_is_loaded(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
-from headwise.model.checkpoint import open_trained_run
 from headwise.viz_app import export
 from headwise.viz_app.core.options import SentenceOptions
 from headwise.viz_app.records.trace import Trace
@@ -20,13 +19,7 @@ from headwise.viz_app.session import download
 from headwise.viz_app.session.errors import describe_error
 from headwise.viz_app.session.log import log_refusal, log_timed
 from headwise.viz_app.session.markdown import table_cell
-from headwise.viz_app.trace.saved import read_trace, to_npz
-from tests.viz_app.pages.driver import CATS, Start, drawn, field_of, patch_views, traced, unescaped
-
-LAYERS = {"encoder_self": 3, "decoder_self": 2, "cross": 2}
-
-
-# A model with 3 + 2 layers
+from tests.viz_app.pages.driver import CATS, Start, drawn, patch_views, unescaped
 
 
 @pytest.mark.parametrize(
@@ -34,7 +27,6 @@ LAYERS = {"encoder_self": 3, "decoder_self": 2, "cross": 2}
     [
         ("translate", {"kind": "cross"}, {"mosaic", "large"}),
         ("why", {}, {"account_parts", "head_map"}),
-        ("why", {"answer": "tokens", "kind": "encoder_self"}, {"account_cross"}),
         ("why", {"answer": "tokens", "kind": "decoder_self"}, {"account_decoder_self"}),
     ],
 )
@@ -48,21 +40,6 @@ def test_pictures_that_a_person_waits_for_are_sent_before_the_rest(
     """A page that ends where the browser is given time to draw has these, and no others."""
     patch_views(monkeypatch, page, let_browser_draw=st.stop)
     assert start_page(page, q=CATS, **address).charts.keys() == awaited
-
-
-def test_stacks_may_differ_in_layers(start_page: Start, unequal_root: Path, tmp_path: Path) -> None:
-    trace = traced(open_trained_run("tiny", root=unequal_root))
-    assert {kind: len(maps) for kind, maps in trace.attention.items()} == LAYERS
-    saved = tmp_path / "trace.npz"
-    saved.write_bytes(to_npz(trace))
-    assert read_trace(saved).shapes == trace.shapes
-    for kind, layers in LAYERS.items():
-        at = {"q": CATS, "kind": kind, "layer": str(layers)}
-        app = start_page("translate", unequal_root, **at)
-        options = next(each for each in app.button_group if field_of(each) == "layer").options
-        assert len(options) == layers
-        assert "mosaic" in app.charts
-        app.expect_cells("large", trace.attention[kind][-1, 0])
 
 
 def test_no_spreadsheet_computes_what_a_table_says(

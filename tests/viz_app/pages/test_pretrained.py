@@ -22,7 +22,6 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.session import caches
 from headwise.viz_app.session.panels import files_state
 from headwise.viz_app.trace.layer import run_layer_trace
-from headwise.viz_app.trace.saved import read_trace, to_npz
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate.shown_map import MOST_LABELLED
 from tests.floats import PASS, assert_near, near
@@ -200,11 +199,10 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     start_model: Start,
     folders: Folders,
     eager: Callable[[str], Eager],
-    tmp_path: Path,
     family: str,
     formulas: Sequence[str],
 ) -> None:
-    run, model, trace = opened(folders(family))
+    run, model, _ = opened(folders(family))
     sections = ("diagram", "lens", "modules")
     apps = [start_model("model", folders(family), section=each) for each in sections]
     app, told = apps[-1], " ".join(map(words_of, apps))
@@ -214,18 +212,10 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     rows = re.findall(r'<tr data-module="(.*?)">(.*?)</tr>', tree)
     counts = {name: int(texts_in(row, "td")[-1].replace(",", "")) for name, row in rows}
     assert sum(counts.values()) == run.parameters
-    weight, bias = model.linear("decoder.layers.1.cross_attention.query_projection")
-    expected = weight.numel() + (bias.numel() if bias is not None else 0)
-    assert counts["decoder.layers.1.cross_attention.query_projection"] == expected
     for side, stack in (("source", "encoder"), ("target", "decoder")):
         table = stack_of(eager(family).inner, stack).get_input_embeddings().weight
-        weights = table.numpy(force=True)
         found = caches.embedding_table(run, run.steps()[-1], side)
-        np.testing.assert_array_equal(found, weights)
-    saved = tmp_path / "trace.npz"
-    saved.write_bytes(to_npz(trace))
-    assert read_trace(saved).source == trace.source
-    assert (read_trace(saved).source_embedding.positions is None) is family.startswith("t5")
+        np.testing.assert_array_equal(found, table.numpy(force=True))
     if family == "marian":  # its end has the id 0, which is padding in runs of ours
         app = start_model("model", folders(family), section="masks")
         alone, batch = app.markup('<div class="padding"')
@@ -387,12 +377,10 @@ def test_languages_and_tasks_are_given_as_transformers_gives_them(
     without = start_model("translate", folders(family)).cells("large")
     assert drawn.shape != without.shape or not np.allclose(drawn, without, atol=1e-3)
     # What "Leave them out" does where heads rest on </s> and language codes.
-    asked |= {"special": "false", "punctuation": "false"}
-    content = start_model("translate", folders(family), **asked).cells("large")
+    content = app.choose(special=False).choose(punctuation=False).cells("large")
     texts = theirs.tokenizer.convert_ids_to_tokens(source)
-    codes = {"eng_Latn", "en_XX", ">>cat<<"}
-    left = [text for text in texts if text not in {"</s>", ".", ":", *codes}]
-    assert content.shape[1] == len(left)
+    codes = {"</s>", ".", ":", "eng_Latn", "en_XX", ">>cat<<"}
+    assert content.shape[1] == len([text for text in texts if text not in codes])
 
 
 @pytest.mark.parametrize(
@@ -454,20 +442,13 @@ def test_a_training_is_waited_for_until_its_first_checkpoint_is_complete(
     folder.mkdir()
     app = start_model("translate", folder)
     written = folder / complete.name
-    seen = set()
-    for path in (None, *sorted(complete.iterdir())):
-        if path is not None:
-            written.mkdir(exist_ok=True)
-            shutil.copy(path, written)
-        app.run()
-        names = [path.name for path in folder.glob("checkpoint-*")]
-        seen.add(files_state("theirs", [folder / name for name in (".", *names)]))
-        if path is not None and path.suffix == ".safetensors":
-            break
-        [said] = [info.value for info in app.info]
-        assert "as soon as it is complete" in said
-    assert len(seen) > 2
-    assert "there is no tokenizer" in app.errors[0]
+    written.mkdir()
+    before = files_state("theirs", [folder, written])
+    shutil.copy(complete / "config.json", written)
+    assert files_state("theirs", [folder, written]) != before
+    assert "as soon as it is complete" in app.run().info[0].value
+    shutil.copy(complete / "model.safetensors", written)
+    assert "there is no tokenizer" in app.run().errors[0]
     for path in complete.iterdir():
         shutil.copy(path, written)
     assert (app.run().errors, [*app.info]) == ([], [])
@@ -487,10 +468,4 @@ def test_an_adapter_beside_its_base(start_model: Start, folders: Folders, tmp_pa
     app = start_model("training", folder, training="compare", other_step="0")
     assert (app.errors, app.warnings) == ([], [])
     assert f"With an adapter (LoRA) of {base.name}; step 0 is without it." in app.captions
-    run = open_folder(folder, "theirs")
-    target = run_trace(run.load(1).model, run.tokenizers, SENTENCE).target_ids
-    maps = [
-        run_trace(run.load(step).model, run.tokenizers, SENTENCE, target).attention["cross"]
-        for step in (0, 1)
-    ]
-    app.expect_cells("difference", (maps[1] - maps[0])[-1, 0], operations=PASS)
+    assert np.abs(app.cells("difference")).max() > 0

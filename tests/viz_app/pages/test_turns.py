@@ -102,22 +102,6 @@ def test_of_a_size_who_comes_first_is_served_first(needs: tuple[int, ...], at_on
     assert turns.waiting() == 0
 
 
-def test_nobody_waits_behind_what_is_larger() -> None:
-    turns = turns_of()
-    long = [Page(turns, LONG) for _ in range(3)]
-    moderate = [Page(turns, MODERATE) for _ in range(3)]
-    assert all(page.has.wait(SOON) for page in (long[0], *moderate[:2]))
-    assert not any(page.has.is_set() for page in (*long[1:], moderate[2]))
-    for _ in range(4):
-        ordinary = [Page(turns, SMALL) for _ in range(2)]
-        assert all(page.has.wait(SOON) for page in ordinary)
-        for page in ordinary:
-            page.end()
-    for page in (*moderate, *long):
-        assert page.has.wait(SOON)
-        page.end()
-
-
 def test_the_place_that_is_told_only_goes_down() -> None:
     turns = turns_of()
     first = Page(turns, LONG, LONG + MIB)

@@ -129,10 +129,8 @@ def test_what_a_link_has_for_a_choice_is_no_markup(
     ("name", "page", "address"),
     [
         ("measures/step-0000020.json", "heads", {}),
-        ("measures/step-0000020.json", "training", {"training": "heads"}),
         ("measures/pairs.json", "errors", {"errors": "pairs"}),
         ("measures/step-0000020.costs.safetensors", "heads", {}),
-        ("measures/step-0000020.resamples.safetensors", "heads", {"measure": "confidence"}),
         ("measures/step-0000020.means.safetensors", "translate", RANKED),
         ("measures/neurons-0000020.safetensors", "why", {"feed_forward": "1", "neuron": "1"}),
         ("step-0000020.safetensors", "translate", {}),

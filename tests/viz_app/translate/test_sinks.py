@@ -1,4 +1,4 @@
-"""Sinks of planted heads are named right; costs and ranks are those of other computations."""
+"""Sinks of planted heads are named right; what is lost without keys is that of other edits."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from headwise.model.config import BOS, EOS
-from headwise.model.hooks import capture
-from headwise.model.interface import Head
+from headwise.model.hooks import capture, edit
+from headwise.model.interface import KINDS, Head, Kind, attention_path
 from headwise.viz_app.records.trace import Tokens
 from headwise.viz_app.translate.sinks.found import (
     SAME,
     Sink,
     SinkEffects,
+    Unread,
+    costs_of_unread,
     find_sinks,
     rest_without_content,
     sink_effects,
     stable_rank,
 )
-from tests.floats import near
+from tests.floats import PASS, near
+from tests.model.pretrained.tiny import build
 from tests.planted import IDLE, MIXED, SINK, sink_model
 from tests.planted import SAME as BROADCASTS
+from tests.tiny import tiny_model
 
 SOURCE, TARGET = (4, 7, SINK, 5, EOS), (BOS, 12, 7, 33, EOS)
 
@@ -143,3 +148,87 @@ def test_stable_rank_by_hand() -> None:
     assert stable_rank(np.diag([2.0, 1.0, 1.0])) == near(1.5)
     assert stable_rank(np.outer([1.0, 2.0], [3.0, 1.0])) == near(1.0)
     assert np.isnan(stable_rank(np.zeros((2, 3))))
+
+
+# What a target loses when a head does not read some keys
+
+
+ASKED, FORCED = [5, 17, 9, 30, 8, EOS], [BOS, 12, 7, 33, EOS]
+KEYS: dict[Kind, tuple[int, ...]] = {"encoder_self": (5,), "decoder_self": (0,), "cross": (3, 5)}
+
+
+@pytest.fixture(scope="module", params=["pre", "post", "t5"])
+def ours(request: pytest.FixtureRequest) -> Any:
+    name = request.param
+    if name == "t5":
+        return build(name, dtype=torch.float64).ours
+    return tiny_model(norm=name, final_norm=name == "pre").double()
+
+
+@torch.inference_mode()
+def log_probability(ours: Any) -> float:
+    memory, mask = ours.encode(torch.tensor([ASKED]))
+    stream = ours.decode(torch.tensor([FORCED[:-1]]), memory, mask)
+    scores = ours.unembed(stream)[0].log_softmax(dim=-1)
+    return float(scores[range(len(FORCED) - 1), FORCED[1:]].sum())
+
+
+def lost_under(ours: Any, head: Head, point: str, value: float) -> float:
+    """What the target loses if a head's scores or values at its keys are all of one value."""
+
+    def fill(x: Tensor) -> Tensor:  # scores (B, H, Q, M), or values (B, H, M, K)
+        x = x.clone()
+        where = x[:, head.head]
+        if point == "scores":
+            several = range(1, where.shape[-2]) if head.kind == "decoder_self" else slice(None)
+            for key in KEYS[head.kind]:
+                where[:, several, key] = value
+        else:
+            where[:, list(KEYS[head.kind])] = value
+        return x
+
+    whole = log_probability(ours)
+    with edit(ours, {f"{attention_path(head.kind, head.layer)}.{point}": fill}):
+        return whole - log_probability(ours)
+
+
+def test_costs_are_those_of_other_ways_to_the_same(ours: Any) -> None:
+    """Zero values at the keys; scores without end below the others, but for a row with no other."""
+    heads = [
+        Head(kind, layer, 1)
+        for kind in reversed(KINDS)
+        for layer in range(ours.description.layers(kind))
+    ]
+    asked = [Unread(head, KEYS[head.kind], removed) for head in heads for removed in (False, True)]
+    expected = [
+        lost_under(ours, head, *(("scores", -torch.inf) if removed else ("value", 0.0)))
+        for head, _, removed in asked
+    ]
+    assert all(abs(cost) > 1e-6 for cost in expected)
+    size = abs(log_probability(ours))
+    done: list[int] = []
+    found = costs_of_unread(ours, ASKED, FORCED, asked, note_done=done.append)
+    assert found.tolist() == near(expected, size=size, operations=PASS)
+    assert done[-1] == len(asked)
+
+
+def test_what_is_known_is_not_computed_again(ours: Any) -> None:
+    asked = [Unread(Head("cross", 0, head), (0,)) for head in range(2)]
+    known = {0: 123.0}
+    found = costs_of_unread(ours, ASKED, FORCED, asked, known=known)
+    assert found[0] == known[0] == 123
+    assert (
+        known[1]
+        == found[1]
+        == near(
+            float(costs_of_unread(ours, ASKED, FORCED, asked[1:])),
+            size=abs(log_probability(ours)),
+            operations=PASS,
+        )
+    )
+
+
+@pytest.mark.parametrize("key", [-1, len(ASKED)])
+def test_a_key_that_is_not_there_is_refused(ours: Any, key: int) -> None:
+    with pytest.raises(ValueError, match=f"keys: expected 0 to {len(ASKED) - 1}, got"):
+        costs_of_unread(ours, ASKED, FORCED, [Unread(Head("cross", 0, 0), (0, key))])

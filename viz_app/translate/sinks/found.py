@@ -35,6 +35,30 @@ from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.records.trace import Doubles, Floats, Tokens, Trace
 from headwise.viz_app.trace.attention import to_numpy
 
+NOTHING = 0.005
+"""In nats a token of the target: a sink costs nothing if zero in place of its values costs less."""
+SAME = 1.1
+"""Stable rank below which a head brings one direction to all rows: at least 10 / 11 of the squared
+length of what it brings lies along it."""
+Role = Literal[
+    "does nothing there", "brings one direction everywhere", "brings something from there"
+]
+"""What a head does with its sink. The first that is true is said."""
+SINK_NOTE = (
+    "A head's sink is the token on which its weight, on average over its rows, is nearer to all of "
+    "it than to what a head has there that spreads its weight evenly (in brackets), or else all "
+    "special tokens and punctuation marks if their weight together is. “Values zero” is what the "
+    "translation's log-probability loses, in nats, if what lies there brings nothing; “removed” "
+    "if these keys are not there and the rest of a row takes their weight; “others zero” if all "
+    f"other keys bring nothing. A head does nothing there if “values zero” is less than {NOTHING} "
+    "nats a token of the translation, lost or gained; it brings one direction everywhere, though "
+    f"perhaps of another length in each row, if the stable rank of what it brings is below {SAME} "
+    "(an even head's in brackets: it is near 1, too). Costs in one sentence have no error, and say "
+    "nothing of other sentences; that a head does nothing there does not mean that it is not "
+    "needed."
+)
+"""What the table of sinks shows, and what it cannot tell."""
+
 
 class Unread(NamedTuple):
     """A head does not read some of its keys, in all rows of its map."""
@@ -115,31 +139,6 @@ def _leave_unread(changes: Sequence[tuple[int, Unread]]) -> Edit:
         return weights
 
     return leave
-
-
-NOTHING = 0.005
-"""In nats a token of the target: a sink costs nothing if zero in place of its values costs less."""
-SAME = 1.1
-"""Stable rank below which a head brings one direction to all rows: at least 10 / 11 of the squared
-length of what it brings lies along it."""
-Role = Literal[
-    "does nothing there", "brings one direction everywhere", "brings something from there"
-]
-"""What a head does with its sink. The first that is true is said."""
-SINK_NOTE = (
-    "A head's sink is the token on which its weight, on average over its rows, is nearer to all of "
-    "it than to what a head has there that spreads its weight evenly (in brackets), or else all "
-    "special tokens and punctuation marks if their weight together is. “Values zero” is what the "
-    "translation's log-probability loses, in nats, if what lies there brings nothing; “removed” "
-    "if these keys are not there and the rest of a row takes their weight; “others zero” if all "
-    f"other keys bring nothing. A head does nothing there if “values zero” is less than {NOTHING} "
-    "nats a token of the translation, lost or gained; it brings one direction everywhere, though "
-    f"perhaps of another length in each row, if the stable rank of what it brings is below {SAME} "
-    "(an even head's in brackets: it is near 1, too). Costs in one sentence have no error, and say "
-    "nothing of other sentences; that a head does nothing there does not mean that it is not "
-    "needed."
-)
-"""What the table of sinks shows, and what it cannot tell."""
 
 
 @dataclass(frozen=True)
