@@ -6,12 +6,14 @@ sentence's length.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from unittest.mock import patch
@@ -24,7 +26,9 @@ from benchmarks.models import Sentences, model_of, write_run
 from benchmarks.report import Findings
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.interface import Head
+from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.translate.shown_map import MOST_LABELLED
 
 TOKENS = (10, 20, 50, 100, 200, 500, 1_000)
 _IN_ALL = 1_000
@@ -65,6 +69,11 @@ def exponent(values: Mapping[int, float]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
+def _apart(shown: Floats | None, part: Floats) -> float:
+    same = shown is not None and shown.shape == part.shape
+    return float(np.abs(part - shown).max()) if same else math.inf
+
+
 async def _pages(
     address: str, run: TrainedRun, often: Mapping[int, int]
 ) -> dict[str, dict[int, list[float]]]:
@@ -88,7 +97,10 @@ async def _pages(
                     megabytes[n].append((readers[n].received - before) / 1e6)
                 if number == often[n] - 1:
                     trace = run_trace(model, run.tokenizers, shown.sentence, targets[n])
-                    right = trace.attention[_HEAD.kind][_HEAD.layer, _HEAD.head]
+                    whole = trace.attention[_HEAD.kind][_HEAD.layer, _HEAD.head]
+                    most = MOST_LABELLED  # rows, and columns where these have most weight
+                    parts = [whole[:most, at : at + most] for at in range(max(1, n + 1 - most))]
+                    right = min(parts, key=partial(_apart, shown.weights))
                     if faults := faults_of(
                         shown, replace(shown, translation=targets[n], weights=right)
                     ):

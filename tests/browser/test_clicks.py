@@ -129,6 +129,12 @@ def test_the_table_of_a_map_has_its_numbers_after_the_same_clicks(app: App, trac
         top, *rows = app.find(_TABLE, "large")
         assert top[1:] == token_labels(trace.keys_of(kind))
         assert (np.array([row[1:] for row in rows]) == "masked").tolist() == masked.tolist()
+    app.page.locator(".st-key-mosaic-box .chart-table summary").click()  # a table for each head
+    lists = app.page.locator(".st-key-mosaic-box .chart-table select")
+    assert lists.locator("option").count() == trace.attention["cross"][:, :, 0, 0].size
+    at_first = int(lists.input_value())
+    lists.press("ArrowDown")
+    assert lists.input_value() == str(at_first + 1)
     app.choose(kind="cross")
     app.expect(_NUMBERS, trace.attention["cross"][-1, 0], "large", tolerance=6e-5)
     table = app.page.locator(".st-key-large-box .chart-table")

@@ -116,6 +116,11 @@ def mosaic(random: np.random.Generator, theme: Theme) -> go.Figure:
     return heads.mosaic(weights, **names, theme=theme, selected=(1, 2))
 
 
+def vectors(random: np.random.Generator, theme: Theme) -> go.Figure:
+    cells = random.normal(size=(6, 11)).astype(np.float32)
+    return maps.vector_map(cells, labels=words(random, 6), limit=2.0, apart=(2, 5.0), theme=theme)
+
+
 def encoding(random: np.random.Generator, theme: Theme) -> go.Figure:
     return maps.encoding_map(random.uniform(-1, 1, (12, 10)), used=7, theme=theme)
 
@@ -159,7 +164,18 @@ def shares(random: np.random.Generator, theme: Theme) -> go.Figure:
     return maps.share_map(cells, names=names, hover=names, **axes(random, 3, 7, theme))
 
 
-FIGURES = [attention, difference, mosaic, encoding, stages, mask, head_rows, ratios, shares]
+FIGURES = [
+    attention,
+    difference,
+    mosaic,
+    vectors,
+    encoding,
+    stages,
+    mask,
+    head_rows,
+    ratios,
+    shares,
+]
 """Of each kind of frame, scale, gap and label."""
 
 

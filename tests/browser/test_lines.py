@@ -100,12 +100,15 @@ def test_lines_of_all_kinds_run_between_words_of_both_sides(app: App, traced: Tr
     named = [f"{NAMES[kind]}, layer 2, head 4" for kind in kinds]
     expect(lines_locator(app, ".name")).to_have_text(named)
 
+    colours = "all => all.map(element => getComputedStyle(element).{})"
+    swatches = lines_locator(app, ".swatch").evaluate_all(colours.format("backgroundColor"))
+    assert len({*swatches}) == 3
     across = len(grids["encoder_self"].columns)
     sides = {"encoder_self": (0, 0), "decoder_self": (across, across), "cross": (across, 0)}
     for bundle, kind in enumerate(kinds):
         paths = lines_locator(app, f'.all path[data-bundle="{bundle}"]')
         places = paths.evaluate_all(PLACES)
-        assert places
+        assert {*paths.evaluate_all(colours.format("stroke"))} == {swatches[bundle]}
         side = sides[kind]
         ends = [[side[0] + query, side[1] + key, WHERE[kind]] for query, key in places]
         assert paths.evaluate_all(ENDS) == ends
@@ -192,3 +195,11 @@ def test_keyboard_reaches_tokens_and_a_new_sentence_forgets_the_chosen_one(
     app.type(BRIEF)
     expect_lines(app, heavy_cells(traced(BRIEF).attention["cross"][1, 1]))
     expect(lines_locator(app, ".pinned")).to_have_count(0)
+
+
+def test_long_tokens_are_cut_between_letters(app: App) -> None:
+    word = "xx" + "𐌰" * 21  # most of its letters count twice in JavaScript
+    app.open(q=f"{word} is here.", style="lines", units="words")
+    expect(lines_locator(app, ".token > text").first).to_have_text(word[:21] + "…")
+    lines_locator(app, ".token").first.focus()
+    expect(lines_locator(app, ".status > b").first).to_have_text(word)

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from headwise.model.checkpoint import TrainedRun
+from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.theme import LIGHT, weight_colour
+from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.records.trace import Floats, Trace
-from tests.browser.driver import FRAMES, App, Motion, Traced, asked, rgb, step_label
+from tests.browser.driver import FRAMES, App, Motion, Traced, asked, rgb, short_label, step_label
 
 pytestmark = pytest.mark.release
 
@@ -220,6 +221,30 @@ def test_all_heads_are_played_without_a_word_to_the_server(
     player.locator(".stage canvas").first.click(position={"x": 8, "y": 8})
     app.expect_chosen(playing="this head", layer="1", head="1")
     assert pixels(app).shape[:2] == expected.shape[2:]
+
+
+def test_edges_of_a_step_are_walked_through_by_keys(app: App, run: TrainedRun, newest: int) -> None:
+    before = run.steps()[-2]
+    last, edges = (
+        composition(load_weights(run, at).model).strongest(30) for at in (newest, before)
+    )
+    app.open("/heads", q=BRIEF, edge_training="true")
+    player = shown(app.page, newest)
+    lines, stage = player.locator(".graph .hit"), player.locator(".graph")
+    expect(lines).to_have_count(len(last))
+    player.get_by_role("slider").press("ArrowLeft")
+    shown(app.page, before)
+    chosen = last[0].name  # drawn at every step
+    names = [edge.name for edge in edges]
+    expect(lines).to_have_count(len(edges) + (chosen not in names))
+    for edge in edges[:2]:
+        stage.press("ArrowDown")
+        ends = [short_label(head) for head in (edge.earlier, edge.later)]
+        expect(player.locator(".status")).to_contain_text(f"{ends[0]} → {edge.role} of {ends[1]}: ")
+    stage.press("Enter")
+    app.expect_address(edge=names[1])
+    shown(app.page, before)  # another edge is no other step
+    expect(lines).to_have_count(len(edges))
 
 
 def test_nothing_plays_where_the_system_asks_for_no_motion(app: App, run: TrainedRun) -> None:
