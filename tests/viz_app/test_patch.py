@@ -174,3 +174,14 @@ def test_names_are_those_of_the_cells(run: TrainedRun) -> None:
         np.testing.assert_array_equal(named[name], cell, err_msg=name)
     with pytest.raises(ValueError, match="read-only"):
         found.heads["cross"][0, 0] = 1
+
+
+def test_shares_are_not_divided_by_rounding(run: TrainedRun) -> None:
+    model = load_weights(run, 60).model
+    a = run_trace(model, run.tokenizers, A)
+    found = run_patching(model, a, a.source, 1, (5, 6))
+    assert found.nothing_to_restore
+    with pytest.raises(ValueError, match="there is nothing to restore"):
+        found.restored(found.stream_encoder)
+    with pytest.raises(ValueError, match="expected a position from 0"):
+        run_patching(model, a, a.source, 99, (5, 6))

@@ -11,7 +11,7 @@ import torch
 from headwise.model.config import BOS, EOS
 from headwise.model.files import CheckpointError
 from headwise.model.tokenizer import TokenizerPair
-from headwise.model.training.data import Pair
+from headwise.model.training.data import DataError, Pair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.alignments import Alignments, Links, WordLinks
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
@@ -193,6 +193,14 @@ def test_agreement_with_a_reference(model: Transformer) -> None:
     alone = Agreement(np.zeros(1))
     alone.add({(0, 0), (1, 1)}, {(0, 0), (2, 2), (3, 3)})
     assert (alone.error_rate[0], alone.sentences) == (1 - 2 / 5, 1)
+
+
+def test_reference_of_other_words_is_refused(model: Transformer) -> None:
+    for odd in ((0, 1), (1, 0)):
+        message = rf"pair 2: expected links between 1 source and 1 target .* got {odd[0]}-{odd[1]}"
+        pairs = [(PAIR, set()), (SHORT, {(0, 0), odd})]
+        with pytest.raises(DataError, match=message):
+            list(align_pairs(model, WORDS, pairs, rows="predicted"))
 
 
 def test_pairs_are_read_a_few_at_a_time(model: Transformer) -> None:
