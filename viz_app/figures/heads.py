@@ -310,6 +310,16 @@ def head_matrix(
     finite = rows.cells[there[places]]
     limit = 1.0 if values == "share" else float(np.abs(finite).max(initial=0.0)) or 1.0
     signed = values == "signed"
+    scale = weight_scale(theme)
+    if signed:  # more colours for small values, as the weights' scale has
+        ends = [(2 * at - 1, colour) for at, colour in difference_scale(theme)]
+        scale = tuple(((1 + math.copysign(at * at, at)) / 2, colour) for at, colour in ends)
+    shares = (-1, -0.25, 0, 0.25, 1) if signed else (0, 0.1, 0.25, 0.5, 1)
+    ticks = [share * limit for share in shares]
+    bar = matrix.colour_bar(theme, by_root(measured), ticks)
+    if values != "share":
+        sign = "+" * signed
+        bar["ticktext"] = [f"{tick:{sign}.2g}" if tick else "0" for tick in ticks]
     targets = [
         matrix.Target(
             column,
@@ -324,12 +334,12 @@ def head_matrix(
         cells,
         targets,
         limits=(-limit if signed else 0, limit),
-        scale=_signed_scale(theme) if signed else weight_scale(theme),
+        scale=scale,
         selected=",".join(map(str, (*selected[0], selected[1]))) if selected else "",
         theme=theme,
     )
     gaps = {"xgap": 1, "ygap": 1}
-    cell_map |= {"colorbar": _bar(values, limit, measured, theme), **gaps}
+    cell_map |= {"colorbar": bar, **gaps}
     label = {"bgcolor": theme.background, "bordercolor": theme.line, "font": {"color": theme.text}}
     columns = StepColumns.of(steps)
     beside = {"xref": "x domain", "x": 0, "xanchor": "left", "xshift": -4}
@@ -354,21 +364,3 @@ def head_matrix(
             "shapes": frames,
         },
     )
-
-
-def _bar(values: MeasureRange, limit: float, measured: str, theme: Theme) -> Properties:
-    """Return a colour bar with labels that fit the range of the measure."""
-    signed = values == "signed"
-    shares = (-1, -0.25, 0, 0.25, 1) if signed else (0, 0.1, 0.25, 0.5, 1)
-    ticks = [share * limit for share in shares]
-    bar = matrix.colour_bar(theme, by_root(measured), ticks)
-    if values != "share":
-        sign = "+" if signed else ""
-        bar["ticktext"] = [f"{tick:{sign}.2g}" if tick else "0" for tick in ticks]
-    return bar
-
-
-def _signed_scale(theme: Theme) -> Scale:
-    """Return a diverging scale with more colours for small values, as the weights' scale has."""
-    ends = [(2 * at - 1, colour) for at, colour in difference_scale(theme)]
-    return tuple(((1 + math.copysign(at * at, at)) / 2, colour) for at, colour in ends)

@@ -137,10 +137,15 @@ def padding_rows(
     for name, labels, seen in zip(rows, tokens, allowed, strict=True):
         cells = ""
         for shown, columns in groupby(range(len(labels)), kept.__getitem__):
-            if shown:
-                cells += "".join(_cell(labels[column], bool(seen[column])) for column in columns)
-            else:
+            if not shown:
                 cells += f'<td class="more">… {len([*columns])} more</td>'
+                continue
+            for at in columns:
+                kind, title, sign = ("masked", "masked", " ×")
+                if seen[at]:
+                    kind, title, sign = ("allowed", "may attend", "")
+                label = f"<bdi>{escape(labels[at])}</bdi>{sign}"
+                cells += f'<td class="{kind}" title="{title}">{label}</td>'
         body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
     named = f"Padding mask, {len(rows)} row{'s' * (len(rows) > 1)}"
     table = f'<table lang="{language_tag(language)}"><tbody>{body}</tbody></table>'
@@ -150,11 +155,6 @@ def padding_rows(
 def region(name: str, label: str, table: str) -> str:
     """Return a table as a part of a page that keys can scroll; the style of pages has its class."""
     return f'<div class="{name}" tabindex="0" role="region" aria-label="{label}">{table}</div>'
-
-
-def _cell(label: str, allowed: bool) -> str:
-    kind, title, sign = ("allowed", "may attend", "") if allowed else ("masked", "masked", " ×")
-    return f'<td class="{kind}" title="{title}"><bdi>{escape(label)}</bdi>{sign}</td>'
 
 
 def lens_table(
@@ -276,17 +276,14 @@ def comparison_table(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[
     A row has a label, below which its note unfolds, and a value for each column.
     """
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["setting", *columns])
-    body = "".join(_compared(*row) for row in rows)
+    body = ""
+    for label, (own, *others), note in rows:
+        cells = f'<td class="own">{escape(own)}</td>'
+        for value in others:
+            kind, sign = ("same", "") if value == own else ("other", "≠ ")
+            cells += f'<td class="{kind}">{sign}{escape(value)}</td>'
+        mark = "≠ " if any(value != own for value in others) else ""
+        about = f"<details><summary>{mark}{escape(label)}</summary>{escape(note)}</details>"
+        body += f'<tr><th scope="row">{about}</th>{cells}</tr>'
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
     return region("comparison", "Presets", table)
-
-
-def _compared(label: str, values: Sequence[str], note: str) -> str:
-    own, *others = values
-    cells = f'<td class="own">{escape(own)}</td>'
-    for value in others:
-        kind, sign = ("same", "") if value == own else ("other", "≠ ")
-        cells += f'<td class="{kind}">{sign}{escape(value)}</td>'
-    mark = "≠ " if any(value != own for value in others) else ""
-    about = f"<details><summary>{mark}{escape(label)}</summary>{escape(note)}</details>"
-    return f'<tr><th scope="row">{about}</th>{cells}</tr>'

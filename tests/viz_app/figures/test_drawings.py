@@ -156,6 +156,7 @@ def test_one_bar_may_be_marked(theme: Theme) -> None:
         frames = [(each.y0, each.y1) for each in signed.layout.shapes if each.name == "mark"]
         assert frames == ([] if marked is None else [(marked - 0.5, marked + 0.5)])
         assert signed.data[0].marker.color == (high, low, high)
+        assert signed.layout.xaxis.range[0] <= -1 < 1 <= signed.layout.xaxis.range[1]
 
 
 @pytest.mark.parametrize("limit", [None, 2.0])

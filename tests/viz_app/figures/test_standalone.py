@@ -15,7 +15,7 @@ from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.figures.standalone import NotebookMaps, notebook_maps, pack
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.report import provenance, to_notebook
+from headwise.viz_app.report import to_notebook
 
 if TYPE_CHECKING:
     from tests.viz_app.conftest import HtmlPage
@@ -83,9 +83,6 @@ def test_a_trace_shows_its_maps_labels_and_origin(read_html: ReadHtml, trace: Tr
     assert shown.texts["bdi"][2:] == token_labels(trace.predicted)
     probability = np.exp(trace.predictions.log_probability)
     assert shown.texts["small"] == [f"{each:.2f}" for each in probability]
-    said = " ".join(shown.texts["p"])
-    for name, fact in provenance(trace).items():
-        assert f"{name}: {fact[:12]}" in said
     for theme in (LIGHT, DARK):
         assert f"--text:{theme.text}" in page
     for word in ("http:", "https:", "import(", "fetch"):

@@ -441,6 +441,7 @@ def test_examples_have_their_two_words_marked(
     lists["example_table"]["on_click"]("0")
     shown = {"kind": kind, "layer": 2, "head": 3, "sentence": SENTENCES[1].source}
     assert (shown | {"target": SENTENCES[1].reference}).items() <= opened[0].items()
+    assert opened[0].get("at") == (None if kind == "encoder_self" else 3)
     app.choose(layer=1)
     assert "No example of this head was kept." in app.said
 

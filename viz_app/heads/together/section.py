@@ -36,11 +36,11 @@ def show_together(selection: Selection, measures: Measures) -> None:
 def joint_cost_in_words(found: JointCost) -> str:
     """Say what heads cost together and one by one, and whether the two differ."""
     alone = ", ".join(f"{head_label(head)} {cost:+.3f}" for head, cost in found.alone.items())
-    apart = with_error(found.beyond, found.beyond_error, "+.3f")
     together = with_error(found.together, found.together_error, "+.3f")
     summed = with_error(found.summed, found.summed_error, "+.3f")
-    sure = abs(found.beyond) > 2 * found.beyond_error
-    compared = apart if sure else f"{apart}, which may be chance"
+    compared = with_error(found.beyond, found.beyond_error, "+.3f")
+    if not abs(found.beyond) > 2 * found.beyond_error:
+        compared += ", which may be chance"
     return (
         f"All off together they cost {together} nats per token of the targets of "
         f"{found.sentences:,} example sentences. One by one, on these (and not on all that the "

@@ -171,8 +171,7 @@ def say_largest(trace: Trace, account: Account, word: str) -> str:
     way = "for" if account.difference >= 0 else "against"
     parts = dict(account.named())
     largest = max if way == "for" else min
-    part = largest(parts, key=parts.__getitem__)
-    name = _largest_head(account)
+    part, name = largest(parts, key=parts.__getitem__), _largest_head(account)
     said = f"Most {way} {word} of all parts: {part_label(part)}, {signed_text(parts[part])}"
     if parts[name] == 0 or (parts[name] > 0) != (way == "for"):
         return f"{said}. No head speaks {way} it."

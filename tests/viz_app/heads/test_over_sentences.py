@@ -1,7 +1,8 @@
-"""Rows that a search finds are those that the maps of each sentence, traced by itself, have."""
+"""What heads do over sentences: which are alike, what they cost together, rows that are found."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -9,20 +10,160 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import jensenshannon
 
 from headwise.model.checkpoint import TrainedRun, load_weights
-from headwise.model.interface import KINDS, Head
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interventions import head_costs
 from headwise.model.runs import open_run
 from headwise.model.tokenizer import TokenizerPair
 from headwise.viz_app.core import computed as core
 from headwise.viz_app.core.computed import Sentences
+from headwise.viz_app.heads.alike.maps import heads_alike
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
+from headwise.viz_app.heads.together.cost import JointCost, joint_cost
+from headwise.viz_app.heads.together.section import joint_cost_in_words
 from headwise.viz_app.measuring.batches import batches_by_length
+from headwise.viz_app.measuring.pruning import prune
+from headwise.viz_app.measuring.sums import draws
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.floats import near
+from tests.floats import PASS, near
 from tests.imports import ROOT
+
+PAIRS = [
+    ("Don't worry, she sees him.", "No te preocupes, ella lo ve."),
+    ("Where is the old dog?", "¿Dónde está?"),
+    ("The cat", "El gato, el perro."),
+    ("The dog, the old dog.", "El perro, el perro viejo, el viejo."),
+]
+"""They differ in length on both sides, and in the last, tokens repeat on both."""
+
+
+@pytest.fixture(scope="session")
+def sentences(tokenizers: TokenizerPair) -> Sentences:
+    """``PAIRS``."""
+    return Sentences.of(tokenizers, PAIRS, max_length=31)
+
+
+@pytest.fixture(scope="session")
+def many_sentences(sentences: Sentences) -> Sentences:
+    """Every resample of them has some of each."""
+    pairs = [replace(each, number=place) for place, each in enumerate(sentences.pairs * 8)]
+    return replace(sentences, pairs=tuple(pairs))
+
+
+# Heads alike
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_distances_are_those_of_rows_of_traces(
+    run: TrainedRun, tokenizers: TokenizerPair, many_sentences: Sentences, kind: Kind
+) -> None:
+    """Between two checkpoints, from the head itself at another one, too."""
+    model, other = (load_weights(run, step).model for step in (60, 20))
+    head, rows, times = Head(kind, 1, 0), [], []
+    for sentence in many_sentences.pairs:
+        here, there = (
+            run_trace(each, tokenizers, sentence.pair.source, tuple(sentence.target))
+            for each in (model, other)
+        )
+        maps, others = here.attention[kind][1, 0], there.attention[kind]
+        for row, weights in enumerate(maps.astype(np.float64)):
+            n_keys = row + 1 if kind == "decoder_self" else maps.shape[-1]
+            if n_keys > 1:
+                even = np.where(np.arange(maps.shape[-1]) < n_keys, 1 / n_keys, 0)
+                compared = [*others[:, :, row].reshape(-1, maps.shape[-1]), even]
+                rows.append([jensenshannon(weights, each, base=2) for each in compared])
+                times.append(draws([sentence.number])[0])
+    expected = np.mean(rows, axis=0)
+    resampled = np.transpose(times) @ rows / np.sum(times, axis=0)[:, None]
+    errors = resampled.std(axis=0, ddof=1)
+    found = heads_alike(model, many_sentences, head, load_weights(run, 20))
+    shape = model.description.shapes[kind]
+    for each in found.heads:
+        place = np.ravel_multi_index((each.head.layer, each.head.head), shape)
+        assert each.distance == near(expected[place], dtype=np.float32, size=1)
+        assert each.error == near(errors[place], dtype=np.float32, size=1)
+    assert len(found.heads) == np.prod(shape)
+    assert found.even == near(expected[-1], dtype=np.float32, size=1)
+    distances = [round(each.distance, 6) for each in found.heads]
+    assert distances == sorted(distances)
+
+
+def test_a_planted_copy_is_the_nearest(run: TrainedRun, many_sentences: Sentences) -> None:
+    """Head 1 of the layer gets the queries and keys of head 3; the head itself is left out."""
+    model = copy.deepcopy(load_weights(run, 60).model)
+    attention = model.encoder.layers[0].self_attention
+    heads = model.description.heads("encoder_self")
+    for projection in (attention.query_projection, attention.key_projection):
+        for parameter in projection.parameters():
+            of_heads = parameter.data.unflatten(0, (heads, -1))
+            of_heads[0] = of_heads[2]
+    found = heads_alike(model, many_sentences, Head("encoder_self", 0, 2))
+    nearest, second, *_ = found.heads
+    assert nearest.head == Head("encoder_self", 0, 0)
+    assert nearest.distance == near(0, dtype=np.float16, size=1)
+    assert second.distance - 2 * second.error > nearest.distance + 2 * nearest.error
+    assert Head("encoder_self", 0, 2) not in [each.head for each in found.heads]
+    with pytest.raises(ValueError, match="no head cross"):
+        heads_alike(model, many_sentences, Head("cross", 7, 0))
+
+
+# Off together
+
+NAN = float("nan")
+HEADS = [Head("cross", 1, 2), Head("encoder_self", 0, 1), Head("cross", 0, 0)]
+
+
+def test_heads_are_off_together_and_one_by_one(run: TrainedRun, many_sentences: Sentences) -> None:
+    """Against what ``prune`` and the costs of single heads say of the same sentences."""
+    model = load_weights(run, 60, torch.float64).model
+    found = joint_cost(model, many_sentences, frozenset(HEADS))
+    [pruned] = prune(model, many_sentences.pairs, HEADS, [3])
+    assert found.together == near(pruned.rise, operations=PASS)
+    assert found.together_error == near(pruned.error, operations=PASS)
+    tokens = np.array([len(each.target) - 1 for each in many_sentences.pairs])
+    alone = np.array(
+        [
+            [float(head_costs(model, s.source, s.target)[h.kind][h.layer, h.head]) for h in HEADS]
+            for s in many_sentences.pairs
+        ]
+    )
+    for head, costs in zip(HEADS, alone.T, strict=True):
+        assert found.alone[head] == near(costs.sum() / tokens.sum(), operations=PASS)
+    assert len(found.alone) == 3
+    assert found.summed == near(alone.sum() / tokens.sum(), operations=PASS)
+    assert found.beyond == near(found.together - found.summed)
+    times = draws([each.number for each in many_sentences.pairs]).T
+    sums = (times @ alone.sum(axis=1)) / (times @ tokens)
+    assert found.summed_error == near(np.std(sums, ddof=1), operations=PASS)
+    assert found.sentences == 32
+
+
+def test_one_head_costs_together_as_alone(run: TrainedRun, many_sentences: Sentences) -> None:
+    model = load_weights(run, 60, torch.float64).model
+    found = joint_cost(model, many_sentences, frozenset(HEADS[:1]))
+    assert found.beyond == near(0, size=10, operations=PASS)
+    assert found.beyond_error == near(0, size=10, operations=PASS)
+    with pytest.raises(ValueError, match="expected heads that are off together"):
+        joint_cost(model, many_sentences, frozenset())
+
+
+def test_costs_without_an_error_are_not_said_to_be_sure() -> None:
+    """Sentences that all lose nothing have resamples that are all the same, and one has none."""
+    nothing = JointCost(2, 0.0, 0.0, {HEADS[0]: 0.0}, 0.0, 0.0, 0.0, 0.0)
+    said = joint_cost_in_words(nothing)
+    assert said.count("+0.000 ± < 0.001") == 3
+    assert "which may be chance" in said
+    unknown = JointCost(1, 0.2, NAN, {HEADS[0]: 0.1}, 0.1, NAN, 0.1, NAN)
+    said = joint_cost_in_words(unknown)
+    assert "they cost +0.200 nats" in said
+    assert "beyond it: +0.100, which may be chance" in said
+
+
+# Rows that are found
 
 QUERIES: list[RowQuery] = [
     *(RowQuery(kind, on, 0.15) for kind, on in product(KINDS, ("special", "punctuation"))),
