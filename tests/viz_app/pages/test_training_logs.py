@@ -149,7 +149,7 @@ def test_where_a_run_changes_its_pairs_is_said_with_the_reason(start: Start, roo
     assert run.info.data is not None
     assert run.counts is not None
     epoch = sum(run.counts.target) - run.info.data.train_pairs  # <s> is predicted nowhere
-    losses = {10: (epoch, 3.0), 20: (2 * epoch, 2.5), 30: (3 * epoch, 4.25)}
+    losses = {10: (epoch, 3.0), 20: (2 * epoch, 2.5), 30: (2 * epoch + 1, 4.25)}
     rows = [{"step": at, "tokens": t, "train_loss": loss} for at, (t, loss) in losses.items()]
     for name, options in (
         ("later", {"join": 0.25, "replace": 0.5, "plain_epochs": 2}),
@@ -172,9 +172,11 @@ def test_scores_of_other_validation_data_are_not_to_be_compared(start: Start, ro
     """Of the same data, of other data, and of data that nobody knows."""
     shutil.copytree(root / "tiny", root / "other")
     warning = "Do not compare BLEU"
+    info = open_trained_run("other", root=root).info
+    assert info.data is not None
+    write_info(root / "other", replace(info, data=replace(info.data, name="renamed")))
     app = start(root, run="tiny", beside=["other"])
     assert warning not in app.captions
-    info = open_trained_run("other", root=root).info
     data = replace(info.data, valid_sha256="0" * 64, valid_file="more.jsonl", name="a *corpus*")
     write_info(root / "other", replace(info, data=data))
     app = start(root, run="tiny", beside=["other"])

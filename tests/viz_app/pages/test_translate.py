@@ -333,6 +333,7 @@ def test_the_picture_of_all_heads_holds_every_weight(
     # One code more or less where a weight is beside a tie.
     expected = tile(weights, np.tri(weights.shape[-1], dtype=bool))
     np.testing.assert_allclose(app.cells("mosaic"), expected, rtol=0, atol=1)
+    assert len(app.frames("mosaic")) == 1  # of the head that is shown large
     patch_views(monkeypatch, "translate", MOST_CELLS=6)
     app.choose(kind="encoder_self")
     assert app.cells("large").shape == (12, 12)
