@@ -64,6 +64,12 @@ def test_seed_and_epoch_decide_the_order(order: Callable[..., list[list[int]]]) 
     assert [index for batch in first for index in batch] != list(range(50))
 
 
+def test_batches_are_not_in_order_of_length() -> None:
+    rows = [[5]] * 30, [[5] * n for n in range(2, 32)]
+    lengths = [len(rows[1][batch[0]]) for batch in bucketed(*rows, batch_tokens=1, seed=7, epoch=0)]
+    assert lengths != sorted(lengths)
+
+
 def _tokens(row: list[int]) -> list[int]:
     return [id for id in row if id != PADDING]
 
@@ -138,6 +144,21 @@ def make(**changes: Any) -> TrainingConfig:
 def test_hand_computed_points(schedule: str, step: int, rate: float) -> None:
     config = make(schedule=schedule, decay_steps=39 if schedule == "trapezoid" else 0)
     assert learning_rate(step, config) == near(rate, size=0.6)
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 7])
+@pytest.mark.parametrize("steps", [7, 8, 19])
+@pytest.mark.parametrize("schedule", ["cosine", "noam", "trapezoid", "constant"])
+def test_every_step_has_a_rate_and_falls_only_after_the_warm_up(
+    schedule: str, steps: int, warmup: int
+) -> None:
+    decay = steps - warmup if schedule == "trapezoid" else 0
+    config = make(schedule=schedule, steps=steps, warmup_steps=warmup, decay_steps=decay)
+    rates = [learning_rate(step, config) for step in range(1, steps + 1)]
+    assert all(rate > 0 for rate in rates)
+    if schedule != "constant" and warmup:
+        assert rates[:warmup] == near([0.6 * step / warmup for step in range(1, warmup + 1)])
+        assert all(later < former for former, later in pairwise(rates[warmup - 1 :]))
 
 
 @pytest.mark.parametrize("step", [0, -1])

@@ -198,6 +198,15 @@ def test_the_library_reads_schemas_of_the_hub(name: str, split: str, expected: l
     assert (corpus.sha256 == other.sha256) == (name == "multi30k:train[:2]")
 
 
+def test_data_that_the_hub_does_not_have_is_named(mirror: Path) -> None:
+    with pytest.raises(DataError, match=r"opus_books: could not load split 'validation' from the"):
+        load_corpus("opus_books", source="en", target="es", split="validation")
+    with pytest.raises(DataError, match=r"de-en.*en-es.*; check the connection or give a local"):
+        load_corpus("opus_books", source="en", target="de")
+    with pytest.raises(DataError, match=r"^multi30k, row 1: expected a column 'de', got 'en', "):
+        load_corpus("multi30k", source="en", target="de")
+
+
 def test_a_hub_out_of_reach_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
 

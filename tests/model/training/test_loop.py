@@ -27,12 +27,12 @@ from headwise.model.checkpoint import (
 from headwise.model.config import BOS
 from headwise.model.files import only_writer
 from headwise.model.train import main
-from headwise.model.training import evaluation
+from headwise.model.training import data, evaluation
 from headwise.model.training import loop as training
 from headwise.model.training.batches import learning_rate
 from headwise.model.training.corpora import load_corpus
-from headwise.model.training.data import MOST_SAMPLED, Pair
-from headwise.model.training.evaluation import evaluate
+from headwise.model.training.data import MOST_SAMPLED, Pair, encode_pairs
+from headwise.model.training.evaluation import evaluate, mean_loss
 from headwise.model.training.loop import DivergenceError
 from headwise.model.training.options import TrainArguments
 from headwise.model.training.resume import latest_resume_step
@@ -224,6 +224,40 @@ def test_milestones_measure_the_weights_as_written(
     monkeypatch.setattr(training, "save_weights", save_other)
     run = trained(make(steps=1, milestones=()))
     assert run.metrics()[-1] == measured(run, 1, pairs)
+
+
+def test_every_milestone_measures_the_same_pairs(
+    make: Make, stop: Stop, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawn from the corpus as it is, though its pairs are joined and replaced; also resumed."""
+    samples, valid = [], []
+
+    def remember(model: Transformer, *sample: Any) -> Any:
+        assert not model.training
+        samples.append(sample)
+        return mean_loss(model, *sample)
+
+    def remember_valid(model: Transformer, tokenizers: Any, given: list[Pair]) -> Any:
+        valid.append(given)
+        return evaluate(model, tokenizers, given)
+
+    monkeypatch.setattr(data, "MOST_SAMPLED", 7)
+    monkeypatch.setattr(training, "mean_loss", remember)
+    monkeypatch.setattr(training, "evaluate", remember_valid)
+    arguments = make(join=0.5, replace=0.5)
+    stop(arguments, interrupt, 11)
+    assert len(samples) == 3
+    run = trained(resumed(arguments))
+    assert samples == [samples[0]] * 4
+    assert valid == [pairs["valid"]] * 4
+
+    examples = encode_pairs(pairs["train"], run.tokenizers, max_tokens=100)
+    plain = list(zip(examples.sources, examples.targets, strict=True))
+    sampled = list(zip(*samples[0], strict=True))
+    assert len(sampled) == 7
+    assert all(pair in plain for pair in sampled)
+    last = load_weights(run, 8).model
+    assert run.metrics()[-1]["train_sample_loss"] == round(mean_loss(last, *samples[0])[0], 4)
 
 
 def test_samples_are_the_first_validation_sentences_or_given(
