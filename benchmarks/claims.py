@@ -43,6 +43,13 @@ from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.pairs import accuracy, accuracy_losses
 from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.api.alignments import align
+from headwise.viz_app.core.batches import (
+    EncodedPair,
+    PaddedIds,
+    attention_maps,
+    batches_by_length,
+    target_scores,
+)
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.composition.scores import composition
 from headwise.viz_app.heads.dictionary.scores import (
@@ -55,13 +62,6 @@ from headwise.viz_app.heads.dictionary.scores import (
 )
 from headwise.viz_app.lessons.question import first_difference
 from headwise.viz_app.measuring.alignments import Links, format_links, read_alignments
-from headwise.viz_app.measuring.batches import (
-    EncodedPair,
-    PaddedIds,
-    attention_maps,
-    batches_by_length,
-    target_scores,
-)
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.head_alignments import AlignedRows, MapsOf, cross_maps

@@ -7,6 +7,7 @@ module: sessions that share one model cannot see each other's tensors, and no lo
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 import threading
@@ -214,3 +215,23 @@ def _takes_name(function: Edit | NamedEdit) -> bool:
         except TypeError:
             return bool(signature.bind("tensor", "name").args)
     return False
+
+
+def copy_without_hooks(model: nn.Module, *, shared: Iterable[Tensor] = ()) -> nn.Module:
+    """Copy a model without hooks and gradients, and its weights but those that are shared.
+
+    One that is on no device, or cannot be copied, is a ValueError.
+    """
+    memo: dict[int, Any] = {id(tensor): tensor for tensor in shared}
+    for module in model.modules():
+        for attribute, value in vars(module).items():
+            if "_hooks" in attribute and isinstance(value, dict):
+                memo[id(value)] = type(value)()  # what the copy has in its place
+    if any(tensor.is_meta for tensor in model.parameters()):
+        raise ValueError("expected a model whose weights are in memory, got some on no device")
+    try:
+        return copy.deepcopy(model, memo)
+    except RuntimeError as error:
+        raise ValueError(
+            f"the model cannot be copied ({error!s:.200}); save it, and open the folder"
+        ) from error

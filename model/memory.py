@@ -6,16 +6,15 @@ is recorded belongs to the sha256 that it names, and nothing here changes the ow
 
 from __future__ import annotations
 
-import copy
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from headwise.model.hooks import copy_without_hooks
 from headwise.model.interface import (
     DEFAULT_LANGUAGES,
     Choices,
@@ -134,26 +133,6 @@ def wrap_model(
     inner: Any = copied.requires_grad_(False).eval()
     inner.origin = origin
     return MemoryRun(Checkpoint(inner), tokenizer, languages)
-
-
-def copy_without_hooks(model: nn.Module, *, shared: Iterable[Tensor] = ()) -> nn.Module:
-    """Copy a model without hooks and gradients, and its weights but those that are shared.
-
-    One that is on no device, or cannot be copied, is a ValueError.
-    """
-    memo: dict[int, Any] = {id(tensor): tensor for tensor in shared}
-    for module in model.modules():
-        for attribute, value in vars(module).items():
-            if "_hooks" in attribute and isinstance(value, dict):
-                memo[id(value)] = type(value)()  # what the copy has in its place
-    if any(tensor.is_meta for tensor in model.parameters()):
-        raise ValueError("expected a model whose weights are in memory, got some on no device")
-    try:
-        return copy.deepcopy(model, memo)
-    except RuntimeError as error:
-        raise ValueError(
-            f"the model cannot be copied ({error!s:.200}); save it, and open the folder"
-        ) from error
 
 
 def sha256_of(model: nn.Module) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headwise.model.hooks import copy_without_hooks
 from headwise.model.interface import KINDS, Reference
-from headwise.model.memory import copy_without_hooks
 from headwise.model.pretrained.folders import quiet
 
 

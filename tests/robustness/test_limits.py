@@ -19,8 +19,8 @@ from headwise.model.training.data import Pair, encode_pairs, first_distinct
 from headwise.model.training.preparation import rare_words_as_tokens
 from headwise.model.translate import TranslateArguments, translate_lines
 from headwise.model.validation import LONGEST_TEXT
+from headwise.viz_app.core.batches import LeftOutCounts, encode_pair
 from headwise.viz_app.lessons.reading import LessonError, read_lesson
-from headwise.viz_app.measuring.batches import LeftOutCounts, encode_pair
 from headwise.viz_app.session.state import decode
 from headwise.viz_app.trace.saved import read_trace
 from headwise.viz_app.trace.sentence import run_trace

@@ -36,7 +36,7 @@ from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.why.sentences.correspondence import corresponding
 from headwise.viz_app.why.sentences import patches
-from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.core.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.model import estimates
 from headwise.viz_app.why.word.account import run_account

@@ -28,6 +28,7 @@ from headwise.model.transformer import Transformer
 from headwise.viz_app import measure
 from headwise.viz_app.align import HeadAlignArguments, main
 from headwise.viz_app.analysis.attention import to_words
+from headwise.viz_app.core.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.alignments import (
     Alignments,
     Links,
@@ -36,7 +37,6 @@ from headwise.viz_app.measuring.alignments import (
     symmetrise,
     write_alignments,
 )
-from headwise.viz_app.measuring.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.files import measures_path, read_measures
 from headwise.viz_app.measuring.words import identity_links
 from headwise.viz_app.trace.sentence import run_trace

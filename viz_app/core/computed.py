@@ -16,7 +16,7 @@ from headwise.model.estimates import account_bytes, costs_bytes
 from headwise.model.interface import Description, Seq2SeqModel, Tokenizers
 from headwise.model.runs import Run
 from headwise.model.training.data import Pair
-from headwise.viz_app.measuring.batches import EncodedPair, batches_by_length, encode_all
+from headwise.viz_app.core.batches import EncodedPair, batches_by_length, encode_all
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Trace
 

@@ -39,9 +39,9 @@ from headwise.model.readings import Sublayer, logits_of_part, sublayers
 from headwise.model.stream import HeldNorm
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.labels import vocabulary_labels
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, batches_by_length, captured
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.core.record import Record
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length, captured
 from headwise.viz_app.records.trace import Floats, Trace
 
 Numbers = NDArray[np.int64]

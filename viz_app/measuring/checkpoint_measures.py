@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.interface import Seq2SeqModel
-from headwise.viz_app.measuring.batches import PaddedIds, captured
+from headwise.viz_app.core.batches import PaddedIds, captured
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.inputs import MeasuredBatch
 from headwise.viz_app.measuring.wording import plus_minus

@@ -21,7 +21,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.processes import ALONE, Processes
-from headwise.viz_app.measuring import batches
+from headwise.viz_app.core import batches
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS
 from headwise.viz_app.measuring.examples import (
     examples_in_batch,

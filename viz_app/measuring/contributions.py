@@ -38,7 +38,7 @@ from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Kind, Seq2SeqModel
 from headwise.model.stream import attention_as_sum, points_of_attention
-from headwise.viz_app.measuring.batches import PaddedIds, captured
+from headwise.viz_app.core.batches import PaddedIds, captured
 from headwise.viz_app.records.trace import Floats
 
 _CELLS = 2**20

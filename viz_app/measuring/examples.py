@@ -16,7 +16,7 @@ from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.interface import KINDS, Head, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import embeddable
 from headwise.model.ties import first_largest_of
-from headwise.viz_app.measuring.batches import (
+from headwise.viz_app.core.batches import (
     EncodedPair,
     PaddedIds,
     attention_maps,

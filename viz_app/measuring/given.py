@@ -18,13 +18,13 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
-from headwise.viz_app.measuring import checkpoints
-from headwise.viz_app.measuring.batches import (
+from headwise.viz_app.core.batches import (
     MOST_SENTENCES,
     EncodedPair,
     LeftOutCounts,
     batches_by_length,
 )
+from headwise.viz_app.measuring import checkpoints
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS, STAGES
 from headwise.viz_app.measuring.head_measures import weight_measures
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts

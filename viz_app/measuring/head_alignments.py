@@ -26,9 +26,7 @@ from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, attention_p
 from headwise.model.runs import Run
 from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.analysis.rollout import CellValue
-from headwise.viz_app.measuring import words
-from headwise.viz_app.measuring.alignments import Links, WordLinks, symmetrise
-from headwise.viz_app.measuring.batches import (
+from headwise.viz_app.core.batches import (
     EncodedPair,
     LeftOutCounts,
     PaddedIds,
@@ -36,6 +34,8 @@ from headwise.viz_app.measuring.batches import (
     batches_by_length,
     encode_pair,
 )
+from headwise.viz_app.measuring import words
+from headwise.viz_app.measuring.alignments import Links, WordLinks, symmetrise
 from headwise.viz_app.measuring.files import measured_steps, read_measures
 from headwise.viz_app.trace.attention import head_sum_norms, transform_values
 

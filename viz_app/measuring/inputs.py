@@ -17,7 +17,7 @@ from headwise.model.config import Counts
 from headwise.model.interface import KINDS, Kind, Seq2SeqModel, Tokenizers, Vocabulary
 from headwise.model.interventions import batch_head_costs
 from headwise.viz_app.analysis.attention import is_punctuation
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.heads import HeadSum, distance
 from headwise.viz_app.measuring.score_variance import score_variance
 from headwise.viz_app.measuring.words import (

@@ -25,7 +25,7 @@ from headwise.model.placement import in_float32
 from headwise.model.readings import sublayers
 from headwise.model.runs import load_checkpoint
 from headwise.model.ties import first_largest_of
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, captured
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, captured
 from headwise.viz_app.measuring.checkpoints import MeasureTask, over_corpus, sentences_of
 from headwise.viz_app.records.measures import Sentence, StrongestPositions, StrongestSentences
 

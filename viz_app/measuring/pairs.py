@@ -21,7 +21,7 @@ from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import read_rows
 from headwise.model.training.data import DataError, Pair
 from headwise.model.training.processes import ALONE, Processes
-from headwise.viz_app.measuring.batches import (
+from headwise.viz_app.core.batches import (
     EncodedPair,
     PaddedIds,
     batches_by_length,

@@ -21,7 +21,7 @@ from headwise.model.interface import Head, Kind, Seq2SeqModel
 from headwise.model.interventions import batch_head_costs, batch_head_importance
 from headwise.model.ties import descending
 from headwise.model.turning import ablate
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, batches_by_length
 from headwise.viz_app.measuring.sums import Bootstrap
 
 Importance = Literal["cost", "gradient"]

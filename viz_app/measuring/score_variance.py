@@ -29,7 +29,7 @@ from headwise.model.interface import KINDS, Kind, NormParameters, Seq2SeqModel, 
 from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, sublayers
 from headwise.model.stream import HeldNorm, normed_for_each_head, turned_by_position
-from headwise.viz_app.measuring.batches import PaddedIds, captured
+from headwise.viz_app.core.batches import PaddedIds, captured
 from headwise.viz_app.measuring.heads import HeadSum, rows_with_several_keys
 
 _POINTS = (

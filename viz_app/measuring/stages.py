@@ -20,8 +20,8 @@ import torch
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.training.data import Pair
 from headwise.model.validation import is_too_long
+from headwise.viz_app.core.batches import EncodedPair
 from headwise.viz_app.measuring.alignments import WordLinks
-from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.head_alignments import Agreement, align_pairs
 from headwise.viz_app.measuring.sums import Bootstrap, draws
 from headwise.viz_app.measuring.words import LinksLookup

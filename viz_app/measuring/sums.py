@@ -32,7 +32,7 @@ from headwise.model.interface import (
 from headwise.model.interventions import mean_shapes
 from headwise.model.masks import pad
 from headwise.model.training.data import Pair
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length, captured
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, batches_by_length, captured
 from headwise.viz_app.measuring.checkpoint_measures import DRAWN, OF_CORPUS
 from headwise.viz_app.measuring.head_measures import (
     MEAN_ABLATION,

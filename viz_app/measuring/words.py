@@ -17,8 +17,8 @@ from torch.nn.utils.rnn import pad_sequence
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Tokenizers, Vocabulary
 from headwise.model.ties import first_largest_of
+from headwise.viz_app.core.batches import EncodedPair
 from headwise.viz_app.measuring.alignments import Alignments, Links
-from headwise.viz_app.measuring.batches import EncodedPair
 
 LinksLookup = Callable[[EncodedPair], Links | None]  # the reference of a sentence, if any
 

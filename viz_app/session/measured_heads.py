@@ -11,7 +11,7 @@ from headwise.model.interface import Head, Kind
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.head_ranking import head_values
 from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE, count_of
-from headwise.viz_app.measuring.batches import LeftOutCounts, encode
+from headwise.viz_app.core.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.files import measures_path
 from headwise.viz_app.measuring.head_measures import DESCRIBED, MEASURES
 from headwise.viz_app.measuring.head_words import (

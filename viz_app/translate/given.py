@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headwise.model.interface import Seq2SeqModel
+from headwise.viz_app.core.batches import EncodedPair, target_scores
 from headwise.viz_app.core.computed import Sentences, of_sentences
-from headwise.viz_app.measuring.batches import EncodedPair, target_scores
 from headwise.viz_app.records.trace import Doubles, Trace
 from headwise.viz_app.session.asked import ask_sentences
 from headwise.viz_app.session.measures import measures_of

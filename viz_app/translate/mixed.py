@@ -16,9 +16,9 @@ from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.analysis.rollout import rollout_of
+from headwise.viz_app.core.batches import PaddedIds
 from headwise.viz_app.core.computed import of_trace
 from headwise.viz_app.figures.maps import attention_map
-from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import MixedTokens, mixed_tokens, residual_norm_maps
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.session.asked import ask_trace

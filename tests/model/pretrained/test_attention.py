@@ -18,7 +18,7 @@ from headwise.model.pretrained.attention import AttentionPoints, attend
 from headwise.model.pretrained.families import FAMILIES
 from headwise.model.stream import attention_as_sum, points_of_attention
 from headwise.model.turning import ablate
-from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.core.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions, mixed_tokens, residual_norm_maps
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import Twins, assert_same, build, inputs, run

@@ -13,6 +13,7 @@ from headwise.model.checkpoint import CHECKPOINTS, TrainedRun, load_weights, ope
 from headwise.model.config import BOS, EOS, PAD
 from headwise.model.interface import Head, Kind, attention_path
 from headwise.model.training.data import Pair
+from headwise.viz_app.core.batches import EncodedPair
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.written import TokenValues, head_dictionary, values_in, written_logits
 from headwise.viz_app.heads.dictionary import scores
@@ -26,7 +27,6 @@ from headwise.viz_app.heads.dictionary.scores import (
     mean_values,
     with_means,
 )
-from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.files import read_measures
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import MAKES, build

@@ -18,13 +18,13 @@ from headwise.model.interventions import head_costs
 from headwise.model.runs import open_run
 from headwise.model.tokenizer import TokenizerPair
 from headwise.viz_app.core import computed as core
+from headwise.viz_app.core.batches import batches_by_length
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.heads.alike.maps import heads_alike
 from headwise.viz_app.heads.rows.query import RowQuery
 from headwise.viz_app.heads.rows.search import FoundRows, find_rows
 from headwise.viz_app.heads.together.cost import JointCost, joint_cost
 from headwise.viz_app.heads.together.section import joint_cost_in_words
-from headwise.viz_app.measuring.batches import batches_by_length
 from headwise.viz_app.measuring.pruning import prune
 from headwise.viz_app.measuring.sums import draws
 from headwise.viz_app.records.trace import Trace

@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from headwise.model.config import BOS, EOS
 from headwise.model.interface import KINDS, Head, Seq2SeqModel
 from headwise.model.training.data import Pair
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.heads.plane.vectors import (
     HeadVectors,
     agreement,
@@ -21,7 +22,6 @@ from headwise.viz_app.heads.plane.vectors import (
     in_random_directions,
     join,
 )
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from tests.floats import PASS, assert_near, near
 from tests.model.pretrained.tiny import MAKES, build
 from tests.viz_app.core.test_circuits import tiny_preset

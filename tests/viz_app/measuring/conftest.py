@@ -12,8 +12,8 @@ from torch import Tensor
 from headwise.model.tokenizer import TokenizerPair, WordTokenizer
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
+from headwise.viz_app.core.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
 from headwise.viz_app.measuring import head_alignments
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
 
 PAIRS = [
     Pair("Don't worry, she sees him.", "No te preocupes, ella lo ve."),

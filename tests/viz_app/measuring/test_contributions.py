@@ -20,8 +20,8 @@ from headwise.model.interface import KINDS, Seq2SeqModel, attention_path
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.stream import attention_as_sum, points_of_attention
 from headwise.model.transformer import Transformer
+from headwise.viz_app.core.batches import PaddedIds
 from headwise.viz_app.measuring import contributions as module
-from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions, mixed_tokens, residual_norm_maps
 from tests.floats import OPERATIONS, PASS, assert_near
 from tests.model.pretrained.tiny import build, random_ids

@@ -12,7 +12,7 @@ import torch
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.interface import KINDS, attention_path
 from headwise.model.transformer import Transformer
-from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.core.batches import EncodedPair
 from headwise.viz_app.measuring.head_measures import weight_measures
 from headwise.viz_app.measuring.heads import (
     HeadSum,

@@ -19,7 +19,7 @@ from headwise.model.hooks import capture
 from headwise.model.interface import Head, Seq2SeqModel
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.core.batches import EncodedPair
 from headwise.viz_app.measuring.head_measures import RESAMPLED
 from headwise.viz_app.measuring.neurons import places_in_batch, rounded, strongest
 from headwise.viz_app.measuring.tensor_files import (

@@ -17,8 +17,8 @@ import torch
 from headwise.model.config import BOS, EOS
 from headwise.model.interface import KINDS, Head, Kind, Seq2SeqModel
 from headwise.model.turned import AS_IT_IS
+from headwise.viz_app.core.batches import PaddedIds
 from headwise.viz_app.core.circuits import ScoreParts, score_parts
-from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.score_variance import score_variance
 from headwise.viz_app.records.trace import Tokens
 from tests.floats import PASS, assert_near

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from headwise.model.transformer import Transformer
+from headwise.viz_app.core.batches import EncodedPair
 from headwise.viz_app.measuring import stages
 from headwise.viz_app.measuring.alignments import Links
-from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.stages import (
     LanguageModel,
     StageMeasurer,

@@ -17,9 +17,9 @@ from headwise.model.interface import KINDS, Kind
 from headwise.model.interventions import batch_head_importance, head_costs
 from headwise.model.training.processes import ALONE
 from headwise.model.transformer import Transformer
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.heads.compared import resampled_errors
 from headwise.viz_app.measuring.alignments import Alignments, Links
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.checkpoint_measures import (
     OF_CORPUS,
     largest_by_chance,

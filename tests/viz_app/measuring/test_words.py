@@ -13,8 +13,8 @@ from headwise.model.files import CheckpointError
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.training.data import DataError, Pair
 from headwise.model.transformer import Transformer
+from headwise.viz_app.core.batches import EncodedPair, LeftOutCounts
 from headwise.viz_app.measuring.alignments import Alignments, Links, WordLinks
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
 from headwise.viz_app.measuring.head_alignments import PAIRS_AT_A_TIME, Agreement, align_pairs
 from headwise.viz_app.measuring.words import (
     AlignedBatch,

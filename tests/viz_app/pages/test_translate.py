@@ -27,8 +27,8 @@ from headwise.model.turned import Turned, TurnedHead
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import next_token_label, token_label, token_labels
 from headwise.viz_app.analysis.rollout import rollout_of
+from headwise.viz_app.core.batches import PaddedIds
 from headwise.viz_app.figures.heads import tile
-from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import mixed_tokens, residual_norm_maps
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word

@@ -6,8 +6,8 @@ import numpy as np
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.training.data import Pair
+from headwise.viz_app.core.batches import EncodedPair
 from headwise.viz_app.core.computed import Sentences
-from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.translate.given import reference_scores, unrelated
 from tests.floats import assert_near

@@ -12,13 +12,8 @@ import torch
 
 from headwise.model.estimates import costs_bytes
 from headwise.model.interface import Head, Seq2SeqModel
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, attention_maps, batches_by_length
 from headwise.viz_app.core.computed import Sentences, of_sentences
-from headwise.viz_app.measuring.batches import (
-    EncodedPair,
-    PaddedIds,
-    attention_maps,
-    batches_by_length,
-)
 from headwise.viz_app.measuring.heads import HeadSum, distance
 from headwise.viz_app.measuring.sums import Bootstrap
 

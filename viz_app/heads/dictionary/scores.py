@@ -24,10 +24,10 @@ from headwise.model.config import Counts
 from headwise.model.interface import Head, Kind, Seq2SeqModel, Tokenizers
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.pairs import accuracy
+from headwise.viz_app.core.batches import LeftOutCounts
 from headwise.viz_app.core.computed import Sentences, of_sentences
 from headwise.viz_app.core.record import Record
 from headwise.viz_app.core.written import Numbers, TokenValues, values_in, written_logits
-from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.head_alignments import align_pairs
 from headwise.viz_app.measuring.stages import find_aligning_head
 from headwise.viz_app.measuring.wording import with_error

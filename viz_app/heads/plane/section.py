@@ -14,6 +14,7 @@ from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.viz_app.analysis.embeddings import frequency_groups, project_together
 from headwise.viz_app.analysis.labels import interval_text
 from headwise.viz_app.components.scatter import Cloud, Frames, scatter
+from headwise.viz_app.core.batches import EncodedPair
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.heads.plane.vectors import (
@@ -24,7 +25,6 @@ from headwise.viz_app.heads.plane.vectors import (
     ids_in,
     read_head,
 )
-from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.session.asked import ask_sentences

@@ -30,8 +30,8 @@ from headwise.model.hooks import capture
 from headwise.model.interface import Head, Kind, Seq2SeqModel, attention_path
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.embeddings import principal_components
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, batches_by_length
 from headwise.viz_app.core.computed import Sentences, of_sentences
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.attention import to_numpy
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, head_name
+from headwise.viz_app.core.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.core.computed import Sentences, of_sentences
 from headwise.viz_app.heads.rows.query import RowQuery
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.heads import rows_with_several_keys
 from headwise.viz_app.measuring.inputs import punctuation_ids
 

@@ -13,8 +13,8 @@ from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.interface import KINDS, Head, Seq2SeqModel
 from headwise.model.interventions import streams_without
 from headwise.model.turning import ablate
+from headwise.viz_app.core.batches import PaddedIds, batches_by_length
 from headwise.viz_app.core.computed import Sentences, of_sentences
-from headwise.viz_app.measuring.batches import PaddedIds, batches_by_length
 from headwise.viz_app.measuring.sums import Bootstrap
 
 

@@ -14,8 +14,8 @@ from headwise.model.interventions import passes_at_a_time, streams_without
 from headwise.model.masks import pad
 from headwise.model.readings import Sublayer, difference_of, sublayers
 from headwise.model.turning import turn
+from headwise.viz_app.core.batches import PaddedIds
 from headwise.viz_app.core.computed import of_trace
-from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.records.trace import Doubles, Floats, Trace
 from headwise.viz_app.trace.attention import doubles, ids_tensor, to_numpy

@@ -17,8 +17,8 @@ from headwise.model.masks import PADDING
 from headwise.model.tokenizer import TokenizerPair, WordTokenizer
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.measuring import batches
-from headwise.viz_app.measuring.batches import (
+from headwise.viz_app.core import batches
+from headwise.viz_app.core.batches import (
     EncodedPair,
     LeftOutCounts,
     PaddedIds,
