@@ -88,6 +88,7 @@ def test_encodings_waves_and_distances_of_fifty_positions(start: Start, run: Tra
     assert_near(app.cells("encodings"), encoded, size=50, operations=4)
     tokens = len(traced(run).source)
     assert app.charts["encodings"]["layout"]["shapes"][0]["y0"] == tokens - 0.5
+    assert f"the {tokens} tokens of this source end" in app.captions
     wavelengths = 10_000 ** (2 * np.arange(D // 2) / D)
     products = np.cos(np.arange(50)[:, None] / wavelengths).sum(axis=1)
     assert_near(array(app.charts["distances"]["data"][0]["y"]), products, dtype=np.float32, size=D)
