@@ -276,3 +276,19 @@ def test_hidden_dropout_acts_between_the_layers_of_the_feed_forward() -> None:
     nn.init.ones_(module.expand.bias)
     nn.init.zeros_(module.expand.weight)
     assert_dropped_by_half(module(torch.randn(3, 7, 14)), torch.ones(3, 7, 14))
+
+
+def test_training_on_a_cpu_has_the_gradients_of_the_fused_kernel(
+    attention: MultiHeadAttention, x: Tensor, fused: Mock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gradients = []
+    for formula in (True, False):
+        if not formula:
+            monkeypatch.setattr("headwise.model.attention.trains_on_cpu", lambda query: False)
+        attention.zero_grad()
+        attention(x, x, mask=causal_mask(x.shape[1], x.shape[1])).square().sum().backward()
+        assert fused.called is not formula
+        gradients.append({name: p.grad for name, p in attention.named_parameters()})
+    largest = max(float(gradient.abs().max()) for gradient in gradients[1].values())
+    for name, gradient in gradients[0].items():
+        assert_near(gradient, gradients[1][name], size=largest, operations=PASS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -360,3 +361,42 @@ print(module.CHECKPOINTS, module.NEW_RUNS)
     found = [Path(folder).parent for folder in done.stdout.split()]
     assert found == [installed / "headwise", elsewhere, elsewhere, elsewhere]
     assert [CHECKPOINTS.parent, NEW_RUNS.parent] == [root, root]
+
+
+@pytest.mark.parametrize("more", range(8))
+def test_a_rewritten_file_may_have_a_header_of_any_length(run: TrainedRun, more: int) -> None:
+    """It is filled up to a multiple of eight bytes. Those below are refused for their change."""
+    forge(run, 5, lambda _, header: header.update(said="x" * more))
+    load_weights(run, 5)
+
+
+def test_a_type_that_torch_does_not_have_is_refused(run: TrainedRun) -> None:
+    path = weights_path(run.folder, 5)
+    header, tensors = split(path.read_bytes())
+    tensor = next(value for name, value in header.items() if name != "__metadata__")
+    tensor |= {"dtype": "F8_E8M0", "shape": [*tensor["shape"], 2]}  # of one byte each
+    changed = json.dumps(header).encode()
+    path.write_bytes(len(changed).to_bytes(8, "little") + changed + tensors)
+    refused(run, 5, r"expected shape \(14,\), got \(14, 2\)")
+
+
+class Trap:
+    """Unpickling an instance creates a file."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("unpickled"),)
+
+
+def test_a_pickle_in_disguise_is_never_opened(
+    run: TrainedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights_path(run.folder, 5).write_bytes(pickle.dumps(Trap()))
+    refused(run, 5, "truncated, or not safetensors")
+    assert not Path("unpickled").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"null", b"\xff", b"[" * 9**6])
+def test_a_run_that_cannot_be_read_is_refused(run: TrainedRun, content: bytes) -> None:
+    (run.folder / "run.json").write_bytes(content)
+    not_opened(run, r"run\.json: ")

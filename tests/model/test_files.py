@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,36 @@ def test_a_log_is_cut_after_a_step(tmp_path: Path) -> None:
 )
 def test_only_line_feeds_and_carriage_returns_end_a_line(content: bytes, lines: list[str]) -> None:
     assert files.lines_of(content) == lines
+
+
+def _link(path: Path, target: Path) -> None:
+    path.symlink_to(target)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no pipes in a folder")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (os.mkfifo, "expected a regular file"),
+        (lambda path: _link(path, Path("/dev/zero")), "leads out of the folder of its run"),
+        (lambda path: _link(path, path.parent.parent / "secret"), "leads out of the folder"),
+        (lambda path: _link(path, path), "leads out of the folder|cannot be read"),
+        (Path.mkdir, "cannot be read|expected a regular file"),
+        (lambda path: os.truncate(_touched(path), 5 * 2**30), "at most 8,388,608 bytes, got 5,3"),
+    ],
+    ids=["pipe", "device", "elsewhere", "itself", "folder", "sparse"],
+)
+def test_what_is_no_file_of_the_folder_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], object], message: str
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    path = tmp_path / "run" / "a"
+    path.parent.mkdir()
+    make(path)
+    with pytest.raises(files.CheckpointError, match=f"/a: .*({message})"):
+        files.read_bytes(path, within=path.parent)
+
+
+def _touched(path: Path) -> Path:
+    path.touch()
+    return path

@@ -273,3 +273,25 @@ def test_a_function_is_called_before_each_layer_and_its_error_ends_the_pass(
         model(*pair)
     assert seen[QUERY] == []
     assert_no_hook_in_use(model)
+
+
+def test_cached_decoding_captures_each_position_once_as_one_forward_does(
+    model: Transformer, pair: Pair
+) -> None:
+    names = [name for name in hook_names(model) if name.startswith("decoder.")]
+    with capture(model, names) as whole:
+        model(*pair)
+    with capture(model, names) as stepwise:
+        decode_step_by_step(model, pair)
+    for name in names:
+        (expected,) = whole[name]
+        of_source = name.endswith(("cross_attention.key", "cross_attention.value"))
+        assert len(stepwise[name]) == (1 if of_source else TARGET)
+        for step, tensor in enumerate(stepwise[name]):
+            if of_source:
+                rows = expected
+            elif name.endswith(("self_attention.scores", "self_attention.weights")):
+                rows = expected[:, :, step : step + 1, : step + 1]
+            else:
+                rows = expected[..., step : step + 1, :]
+            assert_near(tensor, rows, operations=PASS)

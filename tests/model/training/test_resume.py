@@ -218,3 +218,11 @@ def test_killed_it_ends_as_if_never_stopped(
     assert not log.exists() or not log.read_bytes().endswith(b"\n")
     assert train("", 0) == 0
     same_end(tmp_path, trained_root)
+
+
+@pytest.mark.parametrize("changes", [{"d_ff": 29}, {"n_decoder_layers": 3}])
+def test_the_state_of_another_model_is_refused(tmp_path: Path, changes: dict[str, int]) -> None:
+    save(tmp_path, tiny_model(), 3)
+    other = tiny_model(**changes)
+    with pytest.raises(CheckpointError, match="cannot be resumed from"):
+        load(tmp_path, other, adam(other))
