@@ -211,3 +211,12 @@ def test_each_of_its_tokens_is_reached(app: App) -> None:
     app.expect(SEEN_TOKENS.replace("EACH", "true"), [True] * count)
     row.get_by_role("button", name="show one line").click()
     row.get_by_role("button", name=f"show all {count}").wait_for()
+
+
+def test_tab_goes_on_into_what_is_drawn_when_it_is_seen(new_app: NewApp) -> None:
+    app = new_app(viewport={"width": 1280, "height": 500})
+    app.open(q=SENTENCE)
+    app.widget("below").get_by_role("radio").first.focus()
+    app.page.keyboard.press("Tab")
+    app.page.locator(".st-key-at").wait_for()
+    app.expect("() => document.activeElement.closest('.st-key-at') !== null", True)

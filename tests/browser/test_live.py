@@ -14,7 +14,8 @@ from playwright.sync_api import expect
 
 from headwise.model.checkpoint import CHECKPOINTS, open_trained_run, steps_of
 from headwise.viz_app.analysis.curves import curve_of
-from tests.browser.driver import NewApp
+from headwise.viz_app.session.panels import SECONDS_BETWEEN_LOOKS
+from tests.browser.driver import App, NewApp
 from tests.imports import ROOT
 from tests.tiny import start_training, tiny_training
 
@@ -96,6 +97,31 @@ def test_training_is_followed_without_a_reload(
         used = app.page.locator(".st-key-own_table tbody tr.chosen th")
         expect(used.first).to_have_text(f"{chosen:,}")
     assert app.page.evaluate("window.untouched")
+
+
+_COUNT_RUNS = """() => {
+    const app = document.querySelector('.stApp');
+    window.runs = 0;
+    new MutationObserver(() => { runs += app.dataset.testScriptState === 'running'; })
+        .observe(app, {attributeFilter: ['data-test-script-state']});
+}"""
+_USE = """async milliseconds => {
+    const press = () => document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'Shift'}));
+    const pressing = setInterval(press, 50);
+    const wait = () => new Promise(then => setTimeout(then, milliseconds));
+    await wait();  // A look that began before the first key ends.
+    runs = 0;
+    await wait();
+    clearInterval(pressing);
+    return runs;
+}"""
+
+
+def test_page_looks_for_news_only_while_nobody_uses_it(app: App) -> None:
+    app.open("/model")
+    app.page.evaluate(_COUNT_RUNS)
+    assert app.page.evaluate(_USE, 1500 * SECONDS_BETWEEN_LOOKS) == 0
+    app.page.wait_for_function("runs")
 
 
 @pytest.mark.release

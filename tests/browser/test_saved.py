@@ -185,3 +185,34 @@ def test_citation_and_downloads_are_of_the_trace(
     app.page.keyboard.press("Escape")
     picture = app.download(app.page.locator(".st-key-large-box .chart-tools .save"))
     assert picture.suggested_filename.endswith(".png")
+
+
+@pytest.mark.release
+def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_whole_title(
+    new_app: NewApp,
+) -> None:
+    app = new_app(color_scheme="dark")
+    app.open("/", q=SENTENCE, printed="85", special="false", renormalised="true")
+    app.expect_read("mosaic", f"{FRAMES}.length", 1)
+    picture = saved(app, "mosaic")
+    expect_printable(picture, "85")
+    assert {"weight (√ scale)", "0.5", "head 4", "layer 3"} <= words(picture)
+    app.expect_read("mosaic", "gd._fullData[2].visible", False)
+    title = app.read("large", "gd.layout.annotations[1].text").replace("<br>", " ")
+    picture = saved(app, "large")
+    lines = [each for each in picture.iter(f"{SVG}tspan") if each.text and each.text in title]
+    whole = [each.text for each in picture.iter(f"{SVG}text")]
+    assert title in (*whole, " ".join(str(each.text) for each in lines))
+
+
+@pytest.mark.release
+def test_a_png_has_its_size_on_paper_and_says_which_head_run_and_step_it_shows(app: App) -> None:
+    app.open(run="copy", step=400, q="c a f", layer=2, head=1, printed="85", pictures="png")
+    app.expect_labels("large", "x", ["c", "a", "f", "</s>"])
+    file = app.download(app.page.locator(".st-key-large-box .chart-tools .save"))
+    assert file.suggested_filename == "headwise-copy-400-cross-layer2-head1.png"
+    content = Path(file.path()).read_bytes()
+    width = int.from_bytes(content[16:20], "big")
+    expect_size_and_title(content, width, width / 3 / (printed_width(85) / 85))
+    caption = "cross, layer 2, head 1 · run copy, step 400 · Headwise"
+    assert caption in chunks(content)["iTXt"].decode()

@@ -12,9 +12,10 @@ from playwright.sync_api import Page, TimeoutError, expect
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.interface import KINDS, Kind
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.report import to_html
-from tests.browser.driver import TEXTS, cut
+from tests.browser.driver import TEXTS, contrast_to_ground, cut
 
 SENTENCE = "We saw three black cats on the white roof."
 HOSTILE = '</script><img src=x onerror="window.__hacked = 1"> <b>b</b> &lt; {{TITLE}} $x^2$ שלום 😀'
@@ -104,3 +105,16 @@ def test_markup_in_a_page_from_disk_is_text(
     assert ticks == cut(grid.columns)[::every]
     assert page.locator("img, body b, iframe").count() == 0
     assert page.evaluate("window.__hacked") is None
+
+
+@pytest.mark.release
+def test_a_page_is_legible_in_both_themes(open_page: Callable[[bytes], Page], trace: Trace) -> None:
+    grounds = []
+    for theme in (LIGHT, DARK):
+        page = open_page(to_html(trace, theme=theme))
+        expect_large(page, "cross", trace.attention["cross"][0, 0])
+        for place in ("h1", ".note", "td", "dt", "select", ".large .xtick text", ".ytick text"):
+            contrast, ground = contrast_to_ground(page.locator(place).first)
+            assert contrast >= 4.5, place
+        grounds.append(ground)
+    assert grounds[1] < 0.1 < 0.9 < grounds[0]

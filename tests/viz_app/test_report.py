@@ -226,3 +226,16 @@ def test_a_page_of_40_tokens_is_below_6_megabytes(
     trace = run_trace(model, tokenizers, source, target)
     assert trace.attention["cross"].shape == (3, 4, 40, 40)
     assert len(get_plotlyjs()) < len(to_html(trace)) < 6_000_000
+
+
+def test_a_sentence_like_a_placeholder_is_not_filled_in(
+    read_html: ReadHtml, make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair
+) -> None:
+    sentence = "{{TITLE}} {{DATA}} </script> <b> & }}"
+    trace = run_trace(make_speaker(max_length=50), tokenizers, sentence, "{{PLOTLY}}")
+    page = to_html(trace).decode()
+    shown = read_html(page)
+    assert shown.texts["title"] == [sentence]
+    assert {sentence, "{{PLOTLY}}"} <= set(shown.texts["dd"])
+    assert page.count(get_plotlyjs()) == 1
+    assert list(data_of(shown)) == list(KINDS)

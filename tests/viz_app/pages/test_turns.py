@@ -342,3 +342,29 @@ def test_without_a_folder_for_marks_everything_is_computed(
         pass
     with pytest.raises(KeyError), marked("a"):
         raise KeyError
+
+
+def test_nobody_waits_behind_what_is_larger() -> None:
+    turns = turns_of()
+    long = [Page(turns, LONG) for _ in range(3)]
+    moderate = [Page(turns, MODERATE) for _ in range(3)]
+    assert all(page.has.wait(SOON) for page in (long[0], *moderate[:2]))
+    assert not any(page.has.is_set() for page in (*long[1:], moderate[2]))
+    for _ in range(4):
+        ordinary = [Page(turns, SMALL) for _ in range(2)]
+        assert all(page.has.wait(SOON) for page in ordinary)
+        for page in ordinary:
+            page.end()
+    for page in (*moderate, *long):
+        assert page.has.wait(SOON)
+        page.end()
+
+
+def test_what_another_process_computes_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    with marked("a"), marked("a"):  # another lock, as another process has
+        assert len([*(tmp_path / "computing").iterdir()]) == 2
+    with pytest.raises(KeyError), marked("a"):
+        raise KeyError
+    with marked("a"):  # an error is no death
+        pass

@@ -345,3 +345,11 @@ def test_files_of_too_much(trace: Trace, tmp_path: Path, monkeypatch: pytest.Mon
         path = save(trace, tmp_path / f"trace{suffix}")
         with pytest.raises(ValueError, match=rf"{path}: expected at most 1,000 bytes, got \d"):
             read_trace(path)
+
+
+@both
+def test_a_check_without_a_number_has_not_passed(trace: Trace, tmp_path: Path, suffix: str) -> None:
+    values = contents(trace)
+    values["checks"][0]["deviation"] = None
+    read = read_trace(write(tmp_path / f"trace{suffix}", values))
+    assert [check.passed for check in read.checks] == [False, True, True, True]
