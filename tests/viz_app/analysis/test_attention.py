@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwise.model.interface import Head, Kind
+from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.attention import (
     MapFacts,
     aggregate_heads,
@@ -256,3 +256,41 @@ def test_nearest_lengths_come_first(length: int, others: list[int], expected: li
     assert batch[0] == ids(length)
     assert all(row[-1] == 3 for row in batch)
     assert batch_of_lengths((4, 5, 6, 7, 3), [], size=2) == ((4, 5, 6, 7, 3), (4, 5, 6, 3))
+
+
+@given(queries=SIZES, keys=SIZES, seed=st.integers(0, 99))
+def test_to_words_rows_sum_to_1(queries: list[int], keys: list[int], seed: int) -> None:
+    tokens = np.random.default_rng(seed).random((2, 3, sum(queries), sum(keys)), dtype=np.float32)
+    tokens /= tokens.sum(axis=-1, keepdims=True)
+    together = to_words(tokens, words(*queries), words(*keys))
+    assert together.shape == (2, 3, len(queries), len(keys))
+    assert_near(together.sum(axis=-1), 1)
+
+
+@given(st.integers(1, 3), st.integers(1, 7), st.integers(0, 99))
+def test_rollout_rows_sum_to_1(layers: int, size: int, seed: int) -> None:
+    """And nothing comes from the future if no layer looks there."""
+    scores = np.random.default_rng(seed).random((layers, size, size))
+    causal = np.tril(scores).astype(np.float32)
+    rolled = rollout(causal / causal.sum(axis=-1, keepdims=True))
+    assert_near(rolled.sum(axis=-1), 1)
+    assert (np.triu(rolled, 1) == 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_uses_value_norms_of_the_kind(trace: Trace, kind: Kind) -> None:
+    assert weights_of(trace, kind) is trace.attention[kind]
+    norms = {kind: np.ones_like(norms) for kind, norms in trace.value_norms.items()}
+    factors = np.arange(norms[kind].shape[-1])
+    norms[kind][1, 2] = factors  # of layer 1, head 2
+    shares = weights_of(replace(trace, value_norms=norms), kind, "value norm")
+    assert_near(shares[0], trace.attention[kind][0])
+    lengths = trace.attention[kind][1, 2] * factors
+    sums = lengths.sum(axis=-1, keepdims=True)
+    assert_near(shares[1, 2], lengths / np.where(sums > 0, sums, 1), dtype=np.float32)
+
+
+@given(st.integers(3, 40), st.lists(st.integers(1, 40), max_size=6))
+def test_all_lengths_differ(length: int, others: list[int]) -> None:
+    batch = batch_of_lengths(ids(length), [ids(n) for n in others])
+    assert len({len(row) for row in batch}) == len(batch) == 3

@@ -29,6 +29,7 @@ from headwise.viz_app.analysis.embeddings import (
 from headwise.viz_app.model.angles import (
     bias_by_distance,
     divisor,
+    encoding_formula,
     encodings,
     is_cosine,
     largest_deviation,
@@ -270,3 +271,29 @@ def test_biases_are_averaged_by_their_distance() -> None:
     assert distances.tolist() == [-1, 0, 1]
     assert means.tolist() == [[2, 2, 6], [0, 1, 0]]
     assert off == 1
+
+
+@given(seed=st.integers(0, 99), scale=st.sampled_from([1e-6, 1.0, 1e6]))
+def test_cosines_ignore_scale(seed: int, scale: float) -> None:
+    rows = np.random.default_rng(seed).standard_normal((7, 5)).astype(np.float32)
+    cosine = cosine_similarity(rows, rows)
+    assert (np.abs(cosine) <= 1).all()
+    assert_near(np.diag(cosine), 1)
+    assert_near(cosine, cosine.T)
+    assert_near(cosine_similarity(np.float32(scale) * rows, rows), cosine)
+
+
+def test_pairs_are_limited_to_among() -> None:
+    found = similar_pairs(TABLE, count=9, among=np.isin(range(7), [1, 2, 3, 6]))
+    pairs = set(zip(found.first.tolist(), found.second.tolist(), strict=True))
+    assert pairs == {(1, 2), (1, 3), (1, 6), (2, 3), (2, 6), (3, 6)}
+    assert (np.diff(found.cosine) <= 0).all()
+    for among in (~ALL, np.arange(7) == 3):
+        assert similar_pairs(TABLE, count=3, among=among).cosine.tolist() == []
+
+
+def test_the_formula_names_the_dimensions_of_each_order() -> None:
+    for order, sine, cosine in (("interleaved", "2i", "2i+1"), ("halves", "i", "D/2+i")):
+        first, second = encoding_formula(order).split(r"\\")
+        assert rf"PE_{{(pos,\,{sine})}} &= \sin" in first
+        assert rf"PE_{{(pos,\,{cosine})}} &= \cos" in second

@@ -274,3 +274,9 @@ def test_first_word_mismatch(
         assert first_word_mismatch(a, b, ("A", "B"), folded=False) == (
             "Word 1 of the source is “The” for A and “the” for B (3 and 3 words in all)"
         )
+
+
+def test_a_grid_is_named_by_its_axes(trace: Trace) -> None:
+    grid = make_grid(trace, "cross")
+    of_one = replace(grid, rows=grid.rows[:1])
+    assert of_one.said == f"1 row ({grid.row_title}) and 5 columns ({grid.column_title})"

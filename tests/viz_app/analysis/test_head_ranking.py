@@ -9,6 +9,7 @@ import numpy as np
 
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.head_ranking import (
+    correlation_in_words,
     emergence,
     head_table,
     head_values,
@@ -136,3 +137,11 @@ def test_a_sentence_is_compared_with_those_about_as_long() -> None:
     figures = [50.0, *range(20), *[1_000.0] * 9]
     longer = ["word" * (1 + place) for place in range(30)]
     assert shares_below(figures, longer)[0] == 1
+
+
+def test_a_correlation_of_1_has_no_interval() -> None:
+    """All resamples have it, too, however few the pairs are."""
+    rising = list(range(6))
+    assert correlation_in_words(rising, rising, "heads") == "+1.00"
+    assert correlation_in_words(rising, [5, *rising[1:]], "heads").startswith("+0.")
+    assert correlation_in_words(rising, [1] * 6, "heads") == ""

@@ -11,6 +11,7 @@ import pytest
 
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.pairs import (
+    AccuracyLoss,
     accuracy,
     accuracy_curves,
     accuracy_losses,
@@ -19,6 +20,7 @@ from headwise.viz_app.analysis.pairs import (
     paired_difference,
 )
 from headwise.viz_app.heads.compared import (
+    all_costs,
     changed,
     cost_change,
     difference_errors,
@@ -224,3 +226,27 @@ def test_errors_of_resampled_differences_leave_out_what_is_shared() -> None:
     assert resampled_change_errors(table, before).tolist() == near(np.std(2 * own, 0, ddof=1))
     apart = changed(np.array([0.1, -3.0, 2.5]), np.ones(3))
     assert (apart.pairs, apart.differ, apart.all_at_once) == (3, 2, 2)
+
+
+def test_a_loss_is_said_in_points() -> None:
+    found = AccuracyLoss(Head("cross", 0, 0), accuracy(counted((9, 1), (1, 0))), 0.0625, -0.01, 0.2)
+    assert found.said == "6.2 points (95% interval -1.0 to +20.0)"
+
+
+def test_the_error_is_about_what_resamples_of_the_sentences_give() -> None:
+    random = np.random.default_rng(0)
+    tokens = random.integers(3, 12, 400).astype(np.int32)
+    both = random.standard_normal(400)[:, None] + random.standard_normal((400, 2)) / 3 + 1
+    costs = both * tokens[:, None]
+    found = difference_errors(costs, tokens)[0, 1]
+    drawn = random.integers(400, size=(4_000, 400))
+    means = costs[drawn].sum(axis=1) / tokens[drawn].sum(axis=1)[:, None]
+    assert found == pytest.approx(np.std(means[:, 0] - means[:, 1]), rel=0.1)
+    assert found < 0.7 * np.hypot(*means.std(axis=0))  # what independent sentences would give
+
+
+def test_columns_are_heads_in_the_order_of_kinds() -> None:
+    costs = made_up_costs()
+    table = all_costs(costs)
+    assert table.shape == (4, 18)
+    np.testing.assert_array_equal(table[:, 6 + 4], costs.costs["decoder_self"][:, 1, 1])

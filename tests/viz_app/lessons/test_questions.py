@@ -187,92 +187,120 @@ def about(asked: Asked, *, predictions: dict[str, Any] | None = None, **changes:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "answer", "offered"),
+    ("name", "given", "answer"),
     [
-        ("largest_key", {}, ["2: y"], None),
-        ("largest_key", {"row": "last"}, ["3: </s>"], None),
-        ("row_sum", {}, ["1.00"], "0.80 1.00 3.00"),
-        ("even_weight", {}, ["0.33"], "0.17 0.33 0.50 1.00"),
-        ("keys_for_share", {}, ["2"], "1 2 3"),
-        ("keys_for_share", {"share": "0.75"}, ["1"], "1 3"),
-        ("keys_for_share", {"share": "0.82"}, ["1", "2"], "1 2 3"),  # 0.80 is as good
-        ("row_for_key", {"column": "first"}, ["a ← <s>"], None),
-        ("hidden_token", {}, ["b"], "a b </s>"),
-        ("hidden_token", {"row": "last"}, ["b"], None),
-        ("predicted_token", {"row": "first"}, ["a"], "a b </s>"),
-        ("largest_weight", {}, ["0.80"], "0.33 0.50 0.80"),
-        ("masked_keys", {}, ["1"], "1 2 3"),
-        ("head_extreme", {"of": "largest_weight"}, ["1.1", "2.2"], None),
-        ("head_extreme", {"of": "evenness", "most": "false"}, ["1.1", "2.2"], None),
-        ("head_extreme", {"of": "itself"}, ["1.1"], None),
-        ("head_extreme", {"of": "end"}, ["1.2", "2.1"], None),
-        ("key_count", {}, ["3"], "1 3 14"),
-        ("query_width", {}, ["2"], "2 3 14"),
-        ("largest_product", {}, ["3: </s>"], None),
-        ("score", {}, ["2.12"], "1.50 2.12 3.00 4.24"),
-        # Products of 3, 3 and 4: 1 / (1 + 2 / e) is 0.576; with them divided by √2, 0.503.
-        ("unscaled", {}, ["0.576"], "0.333 0.356 0.503 0.576"),
-        ("zero_factor", {}, ["0.333"], "0.000 0.333 0.503 1.000"),
-        ("least_sure", {}, ["b"], None),
-        ("first_probability", {}, ["0.250"], "0.100 0.250 0.500 0.950"),
-        ("first_loss", {}, ["3.50 nats"], "0.00 1.00 1.75 3.50"),
-        ("best_milestone", {}, ["step 20"], "step:0 step:10 step:20 step:30"),
-        ("best_milestone", {"of": "bleu"}, ["step 10"], None),
-        ("last_value", {}, ["0.100"], "0.100 1.500 3.400"),
-        ("tokens_changed", {}, ["2"], "0 1 2 3"),
-        ("weakest_phenomenon", {}, ["negation"], None),
-        ("likelier_target", {}, ["Ve <b>."], None),  # of the only pair that fails at step 20
-        ("above_chance", {}, ["at none of them"], None),  # 3 of 4 is 75%, from 30% to 95%
-        ("heads_that_count", {}, ["1"], "0 1 9 18"),
-        # e to 6.375 is 587, and to −6.375, 12.75 and 3.1875 the others.
-        ("word_ratio", {}, ["587 times"], "0.0017 24.2 587 3.45e+05"),
-        ("account_sum", {}, ["+6.38"], "+0.00 +2.75 +4.00 +6.38"),
-        ("largest_group", {}, ["Decoder self"], None),
-        ("largest_part", {}, ["Decoder self 2.2"], None),
-        ("key_of_head", {}, ["1: <s>"], None),
-        ("source_for_word", {}, ["x"], None),
-        ("head_for_token", {}, ["1.1"], None),
-        ("encoder_part", {}, ["Encoder self 1.1"], None),
-        ("restoring_token", {}, ["x → z"], None),
-        ("restoring_token", {"layer": "last"}, ["y"], None),
-        ("restoring_head", {}, ["head Cross 1.2"], None),
-        ("restoring_sublayer", {}, ["Cross of layer 1 of the decoder"], None),
+        ("largest_key", {}, ["2: y"]),
+        ("largest_key", {"row": "last"}, ["3: </s>"]),
+        ("row_sum", {}, ["1.00"]),
+        ("even_weight", {}, ["0.33"]),
+        ("keys_for_share", {}, ["2"]),
+        ("keys_for_share", {"share": "0.75"}, ["1"]),
+        ("keys_for_share", {"share": "0.82"}, ["1", "2"]),  # 0.80 is as good
+        ("row_for_key", {"column": "first"}, ["a ← <s>"]),
+        ("hidden_token", {}, ["b"]),
+        ("hidden_token", {"row": "last"}, ["b"]),
+        ("predicted_token", {"row": "first"}, ["a"]),
+        ("largest_weight", {}, ["0.80"]),
+        ("masked_keys", {}, ["1"]),
+        ("head_extreme", {"of": "largest_weight"}, ["1.1", "2.2"]),
+        ("head_extreme", {"of": "evenness", "most": "false"}, ["1.1", "2.2"]),
+        ("head_extreme", {"of": "itself"}, ["1.1"]),
+        ("head_extreme", {"of": "end"}, ["1.2", "2.1"]),
+        ("key_count", {}, ["3"]),
+        ("query_width", {}, ["2"]),
+        ("largest_product", {}, ["3: </s>"]),
+        ("least_sure", {}, ["b"]),
+        ("first_probability", {}, ["0.250"]),
+        ("first_loss", {}, ["3.50 nats"]),
+        ("best_milestone", {}, ["step 20"]),
+        ("best_milestone", {"of": "bleu"}, ["step 10"]),
+        ("last_value", {}, ["0.100"]),
+        ("tokens_changed", {}, ["2"]),
+        ("weakest_phenomenon", {}, ["negation"]),
+        ("likelier_target", {}, ["Ve <b>."]),  # of the only pair that fails at step 20
+        ("above_chance", {}, ["at none of them"]),  # 3 of 4 is 75%, from 30% to 95%
+        ("heads_that_count", {}, ["1"]),
+        ("word_ratio", {}, ["587 times"]),
+        ("account_sum", {}, ["+6.38"]),
+        ("largest_group", {}, ["Decoder self"]),
+        ("largest_part", {}, ["Decoder self 2.2"]),
+        ("key_of_head", {}, ["1: <s>"]),
+        ("source_for_word", {}, ["x"]),
+        ("head_for_token", {}, ["1.1"]),
+        ("encoder_part", {}, ["Encoder self 1.1"]),
+        ("restoring_token", {}, ["x → z"]),
+        ("restoring_token", {"layer": "last"}, ["y"]),
+        ("restoring_head", {}, ["head Cross 1.2"]),
+        ("restoring_sublayer", {}, ["Cross of layer 1 of the decoder"]),
     ],
 )
-def test_answers_by_hand(
-    asked: Asked, name: str, given: dict[str, str], answer: list[str], offered: str | None
-) -> None:
-    question = made(asked, name, **given)
-    assert right(question) == answer
-    if offered is not None:
-        found = [each.removesuffix(" times").removesuffix(" nats") for each in labels(question)]
-        assert found == [label.replace(":", " ") for label in offered.split()]
+def test_answers_by_hand(asked: Asked, name: str, given: dict[str, str], answer: list[str]) -> None:
+    assert right(made(asked, name, **given)) == answer
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "place", "reason"),
+    ("name", "given", "offered", "place", "reason"),
     [
-        ("row_sum", {}, 1, "0.80 + 0.10 + 0.10 over 3 keys make 1.00: softmax"),
-        ("keys_for_share", {}, 1, "0.80 + 0.10 ≈ 0.90, with 2 of 3 keys; with one less"),
-        ("keys_for_share", {"share": "0.82"}, 1, "less it is 0.80, nearly as much."),
-        ("hidden_token", {}, 1, "Row 2 from the top has to predict “b”, which the"),
-        ("hidden_token", {}, 2, "is predicted by row 3 from the top, after “b”."),
-        ("predicted_token", {}, 2, "is predicted by row 3, after it has consumed “b”."),
-        ("masked_keys", {}, 0, "Row 2 has consumed 2 of the 3 tokens and may look at"),
-        ("unscaled", {}, 0, "p (1 − p): 0.244 in place of 0.250."),
-        ("first_probability", {}, 1, "420 tokens were equally likely, it would be 0.002."),
-        ("first_loss", {}, 3, "costs ln 420 = 6.04 nats; the log says 3.50"),
-        ("last_value", {}, 0, "from 3.400 at first; that on validation pairs ends at 1.500."),
-        ("tokens_changed", {}, 2, "With cross.1.1 turned, 2 of 3 tokens of the same"),
-        ("heads_that_count", {}, 1, "The interval lies above 0 for 1 of 18 heads."),
-        ("account_sum", {}, 3, "13 parts sum to +6.38"),
-        ("account_sum", {}, 0, "alone is +4.00, and all heads of"),
+        ("row_sum", {}, "0.80 1.00 3.00", 1, "0.80 + 0.10 + 0.10 over 3 keys make 1.00: softmax"),
+        ("even_weight", {}, "0.17 0.33 0.50 1.00", 1, "its weights sum to 1: 1 / 3 = 0.33 for"),
+        ("keys_for_share", {}, "1 2 3", 1, "0.80 + 0.10 ≈ 0.90, with 2 of 3 keys; with one less"),
+        ("keys_for_share", {"share": "0.75"}, "1 3", 0, "down: 0.80 ≈ 0.80, with 1 of 3 keys."),
+        ("keys_for_share", {"share": "0.82"}, "1 2 3", 0, "less it is 0.80, nearly as much."),
+        ("hidden_token", {}, "a b </s>", 1, "Row 2 from the top has to predict “b”, which the"),
+        ("hidden_token", {}, "a b </s>", 2, "is predicted by row 3 from the top, after “b”."),
+        ("predicted_token", {}, "a b </s>", 2, "is predicted by row 3, after it has consumed “b”."),
+        ("largest_weight", {}, "0.33 0.50 0.80", 2, "even rows would have 0.33 on each of 3 keys"),
+        ("masked_keys", {}, "1 2 3", 0, "Row 2 has consumed 2 of the 3 tokens and may look at"),
+        ("query_width", {}, "2 3 14", 0, "W_Q is 14 × 2: it makes d_k = 2 numbers of 14. Each of"),
+        ("key_count", {}, "1 3 14", 1, "each of the 3 tokens of the source"),
+        ("score", {}, "1.50 2.12 3.00 4.24", 1, "√d_k = √2 = 1.41, and 3.00 / 1.41 = 2.12."),
+        # Products of 3, 3 and 4: 1 / (1 + 2 / e) is 0.576; with them divided by √2, 0.503.
+        ("unscaled", {}, "0.333 0.356 0.503 0.576", 3, "is 0.576 in place of 0.503."),
+        ("unscaled", {}, "0.333 0.356 0.503 0.576", 0, "p (1 − p): 0.244 in place of 0.250."),
+        ("zero_factor", {}, "0.000 0.333 0.503 1.000", 1, "All 3 scores are 0 then"),
+        ("first_probability", {}, "0.100 0.250 0.500 0.950", 1, "420 tokens were equally likely"),
+        ("first_probability", {}, "0.100 0.250 0.500 0.950", 1, "likely, it would be 0.002."),
+        ("first_loss", {}, "0.00 1.00 1.75 3.50", 3, "costs ln 420 = 6.04 nats; the log says 3.50"),
+        ("best_milestone", {}, "step:0 step:10 step:20 step:30", 1, "At step 10 the loss on valid"),
+        ("last_value", {}, "0.100 1.500 3.400", 0, "from 3.400 at first; that on validation pairs"),
+        ("last_value", {}, "0.100 1.500 3.400", 0, "ends at 1.500."),
+        ("tokens_changed", {}, "0 1 2 3", 2, "With cross.1.1 turned, 2 of 3 tokens of the same"),
+        ("heads_that_count", {}, "0 1 9 18", 1, "The interval lies above 0 for 1 of 18 heads."),
+        # e to 6.375 is 587, and to −6.375, 12.75 and 3.1875 the others.
+        ("word_ratio", {}, "0.0017 24.2 587 3.45e+05", 2, "is +6.38, and e to that power is"),
+        ("account_sum", {}, "+0.00 +2.75 +4.00 +6.38", 3, "13 parts sum to +6.38"),
+        ("account_sum", {}, "+0.00 +2.75 +4.00 +6.38", 0, "alone is +4.00, and all heads of"),
     ],
 )
-def test_the_numbers_that_are_said_by_hand(
-    asked: Asked, name: str, given: dict[str, str], place: int, reason: str
+def test_the_numbers_that_are_offered_and_said_by_hand(
+    asked: Asked, name: str, given: dict[str, str], offered: str, place: int, reason: str
 ) -> None:
-    assert reason in made(asked, name, **given).reason((place,))
+    question = made(asked, name, **given)
+    without_unit = [each.removesuffix(" times").removesuffix(" nats") for each in labels(question)]
+    assert without_unit == [label.replace(":", " ") for label in offered.split()]
+    assert reason in question.reason((place,))
+
+
+def test_keys_for_a_share_are_added_to_5(asked: Asked, make_tokens: Callable[..., Tokens]) -> None:
+    """The weights sum to 0.3, 0.5, 0.65, 0.75, 0.85, 0.95 and 1 from the heaviest down."""
+    row = [0.05, 0.1, 0.1, 0.1, 0.15, 0.2, 0.3]
+    source = make_tokens(*([f" {letter}"] for letter in "tuvwxyz"))
+    long = about(asked, source=source, attention={"cross": np.array([[[row] * 3]], np.float32)})
+    added = "0.30 + 0.20 + 0.15 + 0.10 + 0.10"
+    question = made(long, "keys_for_share", share="0.9")
+    assert (right(question), labels(question)) == (["6"], ["1", "6", "7"])
+    assert f"{added} + … ≈ 0.95, with 6 of 7 keys; with one less it is 0.85" in question.reason(
+        (0,)
+    )
+    question = made(long, "keys_for_share", share="0.8")
+    assert (right(question), labels(question)) == (["5"], ["1", "5", "7"])
+    assert f"{added} ≈ 0.85, with 5 of 7 keys; with one less it is 0.75." in question.reason((0,))
+
+
+def test_beside_a_largest_weight_near_a_half_there_is_a_larger_one(asked: Asked) -> None:
+    flat = np.array([[[[0.4, 0.3, 0.3]] * 3]], np.float32)
+    question = made(about(asked, attention={"cross": flat}), "largest_weight")
+    assert labels(question) == ["0.40", "0.90", "1.00"]
 
 
 def test_of_the_second_likeliest_token_the_likeliest_is_not_offered(asked: Asked) -> None:
@@ -299,6 +327,27 @@ def test_keys_with_one_score_cannot_be_told_apart(asked: Asked) -> None:
         made(replace(asked, score_parts=lambda head, row: same), "score_term")
 
 
+def test_a_model_without_positions_has_none_in_its_account(asked: Asked) -> None:
+    given = compared()
+    parts = replace(given.account.parts, position=None)
+    account = replace(given.account, parts=parts)
+    without = replace(asked, account=lambda: Compared(account, "b", "c"))
+    assert "and its position brought +0.50, for" in made(without, "largest_group").reason((0,))
+
+
+def test_a_head_is_named_from_1_in_what_is_said_of_it(asked: Asked) -> None:
+    question = made(asked, "head_extreme", of="end")
+    assert question.reason((0, 0)).startswith("Layer 1, head 1: its mean weight on the last key is")
+    assert question.reason((1, 0)).startswith("Layer 2, head 1: ")
+    assert question.reason((1, 1)).endswith("the largest here, of layer 1, head 2, is 0.33.")
+
+
+def test_why_rows_sum_to_one_is_said_of_what_is_shown(asked: Asked) -> None:
+    by_norms = replace(asked, cells="value norm")
+    for shown in (by_norms, replace(asked, show="mean")):
+        assert "the maps that it is made of have such rows" in made(shown, "row_sum").reason((0,))
+
+
 def test_the_fewest_tokens_with_a_share_may_be_more_than_are_known(asked: Asked) -> None:
     known = np.log(np.array([[0.5, 0.3, 0.15]] * 3))
     three = about(asked, predictions={"top_log_probability": known})
@@ -319,6 +368,15 @@ def test_the_head_that_spoke_most_did_so_over_all_that_it_read(asked: Asked) -> 
     steady = replace(account, parts=parts)
     question = made(replace(asked, account=lambda: Compared(steady, "b", "c")), "key_of_head")
     assert question.names["head"] == "Cross 1.2"
+
+
+def test_milestones_between_the_first_and_the_last_are_offered_at_a_third(asked: Asked) -> None:
+    first = made_up_pairs()
+    scores = first.checkpoints[0]
+    seven = {10 * n: replace(scores, step=10 * n) for n in range(7)}
+    measured = replace(first, checkpoints=seven)
+    question = made(replace(asked, pairs=lambda: measured), "above_chance")
+    assert labels(question) == ["step 0", "step 20", "step 60", "at none of them"]
 
 
 def test_lengths_and_turns_of_embeddings_are_those_of_the_vectors(asked: Asked) -> None:
@@ -375,6 +433,12 @@ def test_a_row_in_which_another_key_leads_comes_first(asked: Asked, way: int) ->
     assert most_changed_row(changed.trace, Head("cross", 0, 0)) == 2
 
 
+def test_a_row_is_named_by_its_number_from_1_and_the_token_that_it_consumed(asked: Asked) -> None:
+    for row, number, consumed in (("first", "1", "<s>"), ("second", "2", "a")):
+        question = made(asked, "predicted_token", row=row)
+        assert question.names == {"row_number": number, "consumed": consumed}
+
+
 def test_masked_rows_offer_what_they_may_look_at(asked: Asked) -> None:
     causal = replace(asked, head=Head("decoder_self", 0, 0))
     assert right(made(causal, "masked_keys")) == ["1"]
@@ -393,6 +457,17 @@ def test_masked_rows_offer_what_they_may_look_at(asked: Asked) -> None:
     for choice, share in zip(said.choices, shares, strict=False):
         assert f"mean weight on the token before the query is {share:.2f}" in choice.note
     assert right(made(causal, "even_weight", row="first")) == ["1.00"]
+
+
+def test_scores_are_products_divided_by_the_root_of_the_width(asked: Asked) -> None:
+    """Row 1 has the query (2, 1): its products are 3, 3 and 4, and its heaviest key the second."""
+    root = math.sqrt(2)
+    question = made(asked, "score")
+    assert question.names["product"] == "3.00"
+    assert right(question) == [f"{3 / root:.2f}"]
+    raw = np.exp([3, 3, 4])
+    assert right(made(asked, "unscaled")) == [f"{raw.max() / raw.sum():.3f}"]
+    assert right(made(asked, "zero_factor")) == ["0.333"]
 
 
 def test_what_the_map_shows_is_asked_about(asked: Asked) -> None:
