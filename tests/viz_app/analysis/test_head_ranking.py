@@ -6,8 +6,9 @@ import math
 import re
 
 import numpy as np
+from scipy.stats import spearmanr
 
-from headwise.model.interface import Kind
+from headwise.model.interface import Head, Kind
 from headwise.viz_app.analysis.head_ranking import (
     correlation_in_words,
     emergence,
@@ -16,6 +17,7 @@ from headwise.viz_app.analysis.head_ranking import (
     independent_errors,
     order_by_last_value,
     rank_correlation,
+    rank_correlation_interval,
     rank_heads,
     rank_ranges,
 )
@@ -145,3 +147,18 @@ def test_a_correlation_of_1_has_no_interval() -> None:
     assert correlation_in_words(rising, rising, "heads") == "+1.00"
     assert correlation_in_words(rising, [5, *rising[1:]], "heads").startswith("+0.")
     assert correlation_in_words(rising, [1] * 6, "heads") == ""
+
+
+def test_the_interval_of_a_rank_correlation_is_that_of_resampled_pairs() -> None:
+    first, second = np.array([3.0, 1, 4, 1, 5, 9, 2]), np.array([2.0, 7, 1, 8, 2, 8, 1])
+    drawn = np.random.default_rng(0).integers(7, size=(1_000, 7))
+    found = [spearmanr(first[pairs], second[pairs]).statistic for pairs in drawn]
+    expected = np.percentile(found, [2.5, 97.5])
+    assert_near(rank_correlation_interval(first.tolist(), second.tolist()), expected)
+
+
+def test_rows_are_ordered_by_kind_and_by_the_last_value_that_any_has() -> None:
+    heads = [Head("cross", 0, 0), Head("cross", 0, 1), Head("encoder_self", 0, 0)]
+    cells = np.array([[9, 1, np.nan], [0, 2, np.nan], [5, np.nan, np.nan]], np.float32)
+    assert order_by_last_value(heads, cells) == [2, 1, 0]
+    assert order_by_last_value(heads, np.full((3, 2), np.nan, np.float32)) == [0, 1, 2]
