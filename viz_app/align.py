@@ -19,9 +19,10 @@ from headwise.model.runs import Run, require_languages
 from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.labels import count_of
-from headwise.viz_app.core.batches import LeftOutCounts, open_corpus
+from headwise.viz_app.core.batches import LeftOutCounts
 from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.measuring.alignments import WordLinks, format_links, with_reference
+from headwise.viz_app.measuring.corpus import open_corpus
 from headwise.viz_app.measuring.head_alignments import (
     BEST,
     SYMMETRISATIONS,

@@ -10,12 +10,12 @@ import tyro
 
 from headwise.model.files import write_bytes
 from headwise.model.interface import Kind, parse_head
-from headwise.viz_app.core.batches import read_pairs
 from headwise.viz_app.core.computed import Sentences
 from headwise.viz_app.core.options import CheckpointOptions, run_command
 from headwise.viz_app.core.record import check_out
 from headwise.viz_app.heads.rows.query import RowQuery, WantedKeys
 from headwise.viz_app.heads.rows.search import MOST_FOUND, find_rows
+from headwise.viz_app.measuring.corpus import read_pairs
 from headwise.viz_app.measuring.files import read_measures
 
 

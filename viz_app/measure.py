@@ -24,9 +24,10 @@ from headwise.model.training.corpora import COPY, HUB_CORPORA, CorpusStream, str
 from headwise.model.training.data import DataError
 from headwise.model.training.processes import ALONE, LostProcessError, Processes, join_processes
 from headwise.viz_app.analysis.labels import count_of
-from headwise.viz_app.core.batches import LeftOutCounts, open_corpus
+from headwise.viz_app.core.batches import LeftOutCounts
 from headwise.viz_app.measuring import checkpoints
 from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
+from headwise.viz_app.measuring.corpus import open_corpus
 from headwise.viz_app.measuring.files import read_measures, write_measures
 from headwise.viz_app.measuring.head_measures import MEAN_ABLATION, RESAMPLED, SCORE_MEASURES
 from headwise.viz_app.measuring.heads import RowMeasure

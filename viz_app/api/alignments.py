@@ -14,8 +14,9 @@ from headwise.model.interface import HeadLike, head_name, to_head
 from headwise.model.training.data import DataError
 from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.api.opened import OpenedCheckpoint
-from headwise.viz_app.core.batches import LeftOutCounts, Pairs, read_pairs
+from headwise.viz_app.core.batches import LeftOutCounts
 from headwise.viz_app.measuring.alignments import WordLinks, parse_links
+from headwise.viz_app.measuring.corpus import Pairs, read_pairs
 from headwise.viz_app.measuring.head_alignments import (
     BEST,
     Agreement,

@@ -13,8 +13,9 @@ from headwise.model.interface import KINDS, Head, HeadLike, Kind, head_name, to_
 from headwise.model.training.data import encode_pairs, references_by_source
 from headwise.model.training.evaluation import mean_loss, perplexity_of, score_translations
 from headwise.viz_app.api.opened import OpenedCheckpoint
-from headwise.viz_app.core.batches import Pairs, encode_all, read_pairs
+from headwise.viz_app.core.batches import encode_all
 from headwise.viz_app.measuring import pruning
+from headwise.viz_app.measuring.corpus import Pairs, read_pairs
 
 Score = Callable[[Sequence[str], Sequence[Sequence[str]]], float]
 """A score of one's own: from translations, and the references of each, to a number."""

@@ -19,9 +19,10 @@ from headwise.model.training.corpora import COPY, CorpusStream
 from headwise.model.training.data import Pair
 from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.runs import OpenedRun
-from headwise.viz_app.core.batches import Pairs, encode_all, read_pairs
+from headwise.viz_app.core.batches import encode_all
 from headwise.viz_app.measure import MeasureArguments, measure_run
 from headwise.viz_app.measuring.checkpoints import MeasureTask, sum_checkpoints
+from headwise.viz_app.measuring.corpus import Pairs, read_pairs
 from headwise.viz_app.measuring.head_measures import (
     AT_ONCE,
     MEAN_ABLATION,

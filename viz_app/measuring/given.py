@@ -18,14 +18,10 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import CorpusStream
 from headwise.model.training.data import Pair
-from headwise.viz_app.core.batches import (
-    MOST_SENTENCES,
-    EncodedPair,
-    LeftOutCounts,
-    batches_by_length,
-)
+from headwise.viz_app.core.batches import EncodedPair, LeftOutCounts, batches_by_length
 from headwise.viz_app.measuring import checkpoints
 from headwise.viz_app.measuring.checkpoint_measures import OF_CORPUS, STAGES
+from headwise.viz_app.measuring.corpus import MOST_SENTENCES
 from headwise.viz_app.measuring.head_measures import weight_measures
 from headwise.viz_app.measuring.sentence_costs import SentenceCosts
 from headwise.viz_app.measuring.sums import MeasureSums

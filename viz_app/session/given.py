@@ -15,7 +15,7 @@ import streamlit as st
 
 from headwise.viz_app.analysis.curves import duration
 from headwise.viz_app.components.text_file import text_file
-from headwise.viz_app.core.batches import MOST_BYTES, MOST_SENTENCES, read_sentences
+from headwise.viz_app.measuring.corpus import MOST_BYTES, MOST_SENTENCES, read_sentences
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.served import served_placement
 from headwise.viz_app.session.cache import in_memory

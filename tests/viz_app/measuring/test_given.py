@@ -14,9 +14,9 @@ from headwise.model.decoding.translation import translate
 from headwise.model.interface import KINDS
 from headwise.model.interventions import head_costs
 from headwise.model.training.data import Pair
-from headwise.viz_app.core.batches import read_sentences
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.measuring import given
+from headwise.viz_app.measuring.corpus import read_sentences
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.given import GivenSentences
 from headwise.viz_app.measuring.head_measures import MEASURES
