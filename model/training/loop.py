@@ -24,7 +24,7 @@ from headwise.model.decoding.translation import translate
 from headwise.model.files import append_log, cut_log
 from headwise.model.masks import PADDING
 from headwise.model.training.augmentation import Augmentation
-from headwise.model.training.batches import Batches, learning_rate
+from headwise.model.training.batches import Batches
 from headwise.model.training.data import Examples, Pair, Sample, draw_train_sample
 from headwise.model.training.evaluation import cross_entropy, evaluate, mean_loss, milestone_figures
 from headwise.model.training.processes import ALONE, Processes
@@ -35,6 +35,7 @@ from headwise.model.training.resume import (
     restore,
     save_resume_state,
 )
+from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
 
 

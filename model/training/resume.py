@@ -29,9 +29,9 @@ from headwise.model.budget import why_too_large
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.config import DataSource, TrainingConfig, to_dict
 from headwise.model.files import CheckpointError, read_bytes, read_json, write_folder
-from headwise.model.training.batches import learning_rate
 from headwise.model.training.data import Data
 from headwise.model.training.options import TrainArguments
+from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
 from headwise.model.weights import require_whole, shapes_of
 

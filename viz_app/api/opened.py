@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypedDict, Unpack, overload
 
 from headwise.model.checkpoint import Checkpoint
-from headwise.model.decoding.greedy import decoder_lens
+from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.translation import GREEDY, Decoding, translate
 from headwise.model.files import write_bytes
 from headwise.model.hooks import Edit, NamedEdit, edit, hook_names

@@ -21,7 +21,8 @@ from headwise.model.checkpoint import CHECKPOINTS as CHECKPOINTS
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.decoding.beam import Beam as Beam
 from headwise.model.decoding.beam import beam_search
-from headwise.model.decoding.greedy import decoder_lens, greedy
+from headwise.model.decoding.decoder_lens import decoder_lens
+from headwise.model.decoding.greedy import greedy
 from headwise.model.estimates import (
     costs_bytes,
     decoding_bytes,

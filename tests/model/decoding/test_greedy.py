@@ -14,7 +14,8 @@ from torch import Tensor
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.config import BOS, EOS
 from headwise.model.decoding.beam import Beam, Hypothesis, beam_search
-from headwise.model.decoding.greedy import Generation, decoder_lens, greedy, longest_target
+from headwise.model.decoding.decoder_lens import decoder_lens
+from headwise.model.decoding.greedy import Generation, greedy, longest_target
 from headwise.model.decoding.translation import Decoding, nucleus, sample, sorted_batches, translate
 from headwise.model.hooks import capture
 from headwise.model.pretrained.families import families_of

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from headwise.model.config import TrainingConfig
 from headwise.model.masks import PADDING
-from headwise.model.training.batches import Batches, bucketed, learning_rate, shuffled
+from headwise.model.training.batches import Batches, bucketed, shuffled
+from headwise.model.training.schedule import learning_rate
 from tests.floats import near
 
 Rows = list[list[int]]

@@ -29,13 +29,13 @@ from headwise.model.files import only_writer
 from headwise.model.train import main
 from headwise.model.training import data, evaluation
 from headwise.model.training import loop as training
-from headwise.model.training.batches import learning_rate
 from headwise.model.training.corpora import load_corpus
 from headwise.model.training.data import MOST_SAMPLED, Pair, encode_pairs
 from headwise.model.training.evaluation import evaluate, mean_loss
 from headwise.model.training.loop import DivergenceError
 from headwise.model.training.options import TrainArguments
 from headwise.model.training.resume import latest_resume_step
+from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
 from tests.floats import near, rounding
 from tests.tiny import DATA, tiny_training

@@ -14,9 +14,9 @@ from headwise.model.checkpoint import load_weights, open_trained_run
 from headwise.model.presets import PRESETS, PresetName
 from headwise.model.tokenizer import Tokenizer, WordTokenizer
 from headwise.model.train import main
-from headwise.model.training.batches import learning_rate
 from headwise.model.training.corpora import copy_task
 from headwise.model.training.options import RAREST_TOKEN, TrainArguments, parse, preset_arguments
+from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
 from tests.floats import near
 from tests.tiny import DATA
